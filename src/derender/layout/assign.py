@@ -1,0 +1,243 @@
+"""Text lines rule: gives every line to exactly one region, and makes regions of the lines that no detected box covers.
+
+A text region is the set of lines whose centre its detected box covers; its box becomes their hull. Pictures (figure,
+table, formula) keep their box. A "figure" that is mostly text is dissolved into text, or becomes a table when its
+lines stand in a grid. Does not split paragraphs or name headers and footers (split.py, furniture.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from derender.document import Box, RegionType
+from derender.layout.detect_regions import PICTURES
+from derender.layout.drafts import Draft, PageText, rows_of
+from derender.layout.ink import Ink, ink_mask
+from derender.layout.types import DetectedRegion, TextLineBox, area, hull, intersection, overlap
+
+_PRIORITY = {
+    RegionType.CAPTION: 0,
+    RegionType.TITLE: 1,
+    RegionType.FORMULA: 2,
+    RegionType.TABLE: 3,
+    RegionType.HEADER: 4,
+    RegionType.FOOTER: 4,
+    RegionType.REFERENCE: 5,
+    RegionType.TEXT: 5,
+    RegionType.FIGURE: 6,
+}
+
+
+def assign(lines: Sequence[TextLineBox], regions: Sequence[DetectedRegion], text: PageText, ink: Ink) -> list[Draft]:
+    """Drafts that together hold every line exactly once; text drafts without lines are dropped, pictures are kept.
+
+    lines and regions: in pixels of the upright picture that `ink` measures.
+    """
+    regions = _settle_figures(list(lines), list(regions), ink)
+    regions = [r for r in regions if not _swallowed(r, regions)]
+    drafts = [Draft(r.type, frame=r.box if r.type in PICTURES else None, score=r.score) for r in regions]
+    free: list[TextLineBox] = []
+    for line in lines:
+        home = _home(line, regions)
+        if home is None:
+            free.append(line)
+        elif drafts[home].type is RegionType.FIGURE:
+            drafts[home].inner.append(line)
+        else:
+            drafts[home].lines.append(line)
+    drafts = [d for d in drafts if d.lines or d.frame]
+    free = _attach(free, drafts, text)
+    drafts += group_lines(free, [d.box for d in drafts], text)
+    return drafts
+
+
+def _home(line: TextLineBox, regions: Sequence[DetectedRegion]) -> int | None:
+    """The region whose box covers the line's centre; of several, the one that covers most of the line."""
+    x, y = line.centre
+    best: tuple[float, int, float, int] | None = None
+    for i, region in enumerate(regions):
+        x0, y0, x1, y1 = region.box
+        if not (x0 <= x <= x1 and y0 <= y <= y1):
+            continue
+        share = intersection(line.box, region.box) / max(1e-6, area(line.box))
+        if region.type is RegionType.FORMULA and share < 0.5:
+            continue
+        key = (-round(4 * share), _PRIORITY[region.type], area(region.box), i)
+        if best is None or key < best:
+            best = key
+    return best[3] if best else None
+
+
+def _swallowed(region: DetectedRegion, regions: Sequence[DetectedRegion]) -> bool:
+    """Text inside a table, figure or formula is the picture's; captions at the upper or lower edge are not."""
+    if region.type in PICTURES:
+        return any(
+            other is not region
+            and other.type in (RegionType.TABLE, RegionType.FIGURE)
+            and area(other.box) > area(region.box)
+            and intersection(region.box, other.box) > 0.8 * area(region.box)
+            and region.type is not RegionType.TABLE
+            for other in regions
+        )
+    for other in regions:
+        if other.type not in PICTURES or intersection(region.box, other.box) < 0.7 * area(region.box):
+            continue
+        if region.type is RegionType.CAPTION and region.score > 0.5:
+            middle = (region.box[1] + region.box[3]) / 2
+            place = (middle - other.box[1]) / max(1e-6, other.box[3] - other.box[1])
+            if not 0.2 < place < 0.8:
+                continue
+        if area(other.box) > area(region.box):
+            return True
+    return False
+
+
+def _settle_figures(lines: list[TextLineBox], regions: list[DetectedRegion], ink: Ink) -> list[DetectedRegion]:
+    """Dissolves figures that hold little but text; those whose lines stand in a grid become tables."""
+    result = []
+    for region in regions:
+        if region.type is RegionType.FIGURE:
+            inner = [line for line in lines if _inside(line, region.box)]
+            if _mostly_text(inner, region.box, ink):
+                if _is_grid(inner):
+                    result.append(DetectedRegion(RegionType.TABLE, region.box, region.score))
+                continue
+        result.append(region)
+    return result
+
+
+def _inside(line: TextLineBox, box: Box) -> bool:
+    x, y = line.centre
+    return box[0] <= x <= box[2] and box[1] <= y <= box[3]
+
+
+def _mostly_text(inner: Sequence[TextLineBox], box: Box, ink: Ink) -> bool:
+    """Whether lines fill a good part of a box and little ink lies outside of them."""
+    if len(inner) < 4 or sum(intersection(line.box, box) for line in inner) < 0.16 * area(box):
+        return False
+    crop = ink.crop(box)
+    outside = ink_mask(crop).copy()
+    left, top = max(0, round(box[0])), max(0, round(box[1]))
+    for line in inner:
+        x0, y0, x1, y1 = (
+            int(v) for v in (line.box[0] - left, line.box[1] - top, line.box[2] - left, line.box[3] - top)
+        )
+        outside[max(0, y0) : y1 + 1, max(0, x0) : x1 + 1] = False
+    return bool(np.mean(outside) < 0.02)
+
+
+def _is_grid(lines: Sequence[TextLineBox]) -> bool:
+    """Whether most rows have several lines and their left edges recur from row to row."""
+    rows = rows_of([line for line in lines if not line.vertical])
+    several = [row for row in rows if len(row) >= 2]
+    if len(several) < 3 or len(several) < 0.5 * len(rows) or sum(len(r) for r in several) < 2.5 * len(several):
+        return False
+    edges = [line.box[0] for row in several for line in row]
+    tolerance = float(np.median([line.height for line in lines]))
+    recurring = sum(sum(abs(e - other) < tolerance for other in edges) >= max(3, 0.4 * len(several)) for e in edges)
+    return recurring > 0.6 * len(edges)
+
+
+def _attach(free: list[TextLineBox], drafts: list[Draft], text: PageText) -> list[TextLineBox]:
+    """Adds lines to the region that they touch (detected boxes are tight by up to half a line); gives back the rest."""
+    changed = True
+    while changed and free:
+        changed, rest = False, []
+        for line in sorted(free, key=lambda line: (line.box[1], line.box[0])):
+            draft = _neighbour(line, drafts, text)
+            if draft is None:
+                rest.append(line)
+            else:
+                draft.lines.append(line)
+                changed = True
+        free = rest
+    return free
+
+
+def _neighbour(line: TextLineBox, drafts: list[Draft], text: PageText) -> Draft | None:
+    """The text or table region that a line continues at normal row distance, or on whose last row it stands."""
+    best: tuple[float, int] | None = None
+    for i, draft in enumerate(drafts):
+        if draft.type is RegionType.FIGURE or line.vertical:
+            continue
+        box = draft.box
+        if draft.type is RegionType.FORMULA:
+            # An equation's number stands level with it at the column's edge.
+            middle = line.centre[1]
+            near = box[1] <= middle <= box[3] and line.width < 5 * line.height and line.box[0] > box[2]
+            clear = not any(
+                d is not draft
+                and overlap(d.box[0], d.box[2], box[2], line.box[0]) > 0
+                and d.box[1] <= middle <= d.box[3]
+                for d in drafts
+            )
+            if near and clear and line.box[0] - box[2] < 1.2 * (box[2] - box[0]) + 12 * line.height:
+                best = min(best or (1e9, i), (line.box[0] - box[2], i))
+            continue
+        if draft.type is RegionType.TABLE:
+            if intersection(line.box, box) > 0.3 * area(line.box):
+                best = min(best or (1e9, i), (0.0, i))
+            continue
+        if not draft.lines or draft.type in (RegionType.HEADER, RegionType.FOOTER):
+            continue
+        nearest = min(draft.lines, key=lambda o: abs(o.centre[1] - line.centre[1]))
+        if not 0.75 < _size(line) / max(1e-6, _size(nearest)) < 1.33:
+            continue
+        shared = overlap(line.box[0], line.box[2], box[0], box[2])
+        gap = max(line.box[1] - nearest.box[3], nearest.box[1] - line.box[3])
+        if shared > 0.8 * line.width and gap < max(0.25 * text.height, text.pitch - text.height + 0.15 * text.height):
+            if draft.type in (RegionType.TITLE, RegionType.CAPTION) and gap > 0.2 * text.height:
+                continue
+            trial = hull([box, line.box])
+            if not any(
+                d is not draft and intersection(trial, d.box) > intersection(box, d.box) + 0.2 * area(line.box)
+                for d in drafts
+            ):
+                best = min(best or (1e9, i), (max(0.0, gap), i))
+    return drafts[best[1]] if best else None
+
+
+def _size(line: TextLineBox) -> float:
+    return line.x_height or 0.5 * line.height
+
+
+def group_lines(free: Sequence[TextLineBox], taken: Sequence[Box], text: PageText) -> list[Draft]:
+    """New text regions from lines by nearness, alignment and height; never across a taken box or a column's edge."""
+    left = sorted(free, key=lambda line: (line.box[1], line.box[0]))
+    groups: list[list[TextLineBox]] = []
+    for line in left:
+        fitting = [g for g in groups if _continues(g, line, text)]
+        fitting = [g for g in fitting if not _crosses(hull([*(o.box for o in g), line.box]), line, g, taken)]
+        if fitting:
+            min(fitting, key=lambda g: line.box[1] - g[-1].box[3]).append(line)
+        else:
+            groups.append([line])
+    return [Draft(RegionType.TEXT, lines=group) for group in groups]
+
+
+def _continues(group: list[TextLineBox], line: TextLineBox, text: PageText) -> bool:
+    last = group[-1]
+    if last.vertical != line.vertical:
+        return False
+    if line.vertical:
+        beside = max(line.box[0] - last.box[2], last.box[0] - line.box[2])
+        return (
+            beside < 1.0 * max(line.width, last.width)
+            and overlap(line.box[1], line.box[3], last.box[1], last.box[3]) > 0
+        )
+    if not 0.72 < _size(line) / max(1e-6, _size(last)) < 1.4:
+        return False
+    gap = line.box[1] - last.box[3]
+    if gap > 0.55 * min(line.height, last.height) or line.centre[1] - last.centre[1] < 0.4 * last.height:
+        return False
+    shared = overlap(line.box[0], line.box[2], last.box[0], last.box[2])
+    return shared > 0.5 * min(line.width, last.width)
+
+
+def _crosses(trial: Box, line: TextLineBox, group: Sequence[TextLineBox], taken: Sequence[Box]) -> bool:
+    """Whether joining would make the group's hull reach into a taken box that it did not touch before."""
+    before = hull([o.box for o in group])
+    slack = 0.3 * line.height * line.width
+    return any(intersection(trial, b) > intersection(before, b) + intersection(line.box, b) + slack for b in taken)

@@ -1,0 +1,186 @@
+"""Finds text lines in a page picture with the PP-OCRv6 detector that the rapidocr wheel packages (Apache-2.0).
+
+The detector's cost grows with its input's area, so the input is made as small as the letters allow: their height is
+estimated from connected components. Pages that stay too large at that scale are cut into overlapping tiles. Does not
+read text, and does not merge or split lines (merge_lines.py does).
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from derender.document import Box
+from derender.errors import ModelError
+from derender.layout.types import LayoutOptions, TextLineBox, area, box_of, intersection
+from derender.recognise.types import Image, Quad
+
+_STRIDE = 32  # the network's input sides are multiples of this
+_PAD = 16  # blank border in input pixels: the detector misses text that touches the picture's edge
+_TILE_OVERLAP = 0.12
+_MODEL = "PP-OCRv6_det_small.onnx"
+
+
+def estimate_x_height(image: Image) -> float | None:
+    """Height in pixels of most small letters of a page, or None when too few letter-like shapes are found.
+
+    image: (H, W, 3) uint8 RGB. Letters are connected components of the locally thresholded picture, dark on light or,
+    where that gives too few, light on dark. The median height of components that are neither specks nor rules is
+    close to the x-height of Latin text and to 0.8 of the body of Chinese characters.
+    """
+    import cv2
+
+    grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
+    shrink = min(1.0, 3000 / max(grey.shape))
+    if shrink < 1:
+        grey = cv2.resize(grey, None, fx=shrink, fy=shrink, interpolation=cv2.INTER_AREA)
+    best: tuple[int, float] | None = None
+    for flag in (cv2.THRESH_BINARY_INV, cv2.THRESH_BINARY):
+        source = grey if flag == cv2.THRESH_BINARY_INV else grey
+        offset = 15 if flag == cv2.THRESH_BINARY_INV else -15
+        mask = cv2.adaptiveThreshold(source, 255, cv2.ADAPTIVE_THRESH_MEAN_C, flag, 31, offset)
+        _, _, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)
+        width, height, size = (stats[1:, i].astype(np.float64) for i in (2, 3, 4))
+        letter = (height >= 4) & (height <= 120) & (width >= 2) & (width <= 6 * height) & (height <= 6 * width)
+        letter &= (size > 0.15 * width * height) & (size < 0.98 * width * height + 4)
+        count = int(letter.sum())
+        if count >= 30 and (best is None or count > 3 * best[0]):
+            best = (count, float(np.median(height[letter])) / shrink)
+    return best[1] if best else None
+
+
+@dataclass(frozen=True)
+class DetectedLines:
+    """Lines of one page. scale: detector input pixels per page pixel; tiles: how many inputs were run."""
+
+    lines: list[TextLineBox]
+    scale: float
+    tiles: int
+    warnings: list[str]
+
+
+class LineDetector:
+    """Text line detector; the model is loaded at the first page and kept. Safe to call from several threads."""
+
+    def __init__(self, options: LayoutOptions) -> None:
+        self.options = options
+        self._lock = threading.Lock()
+        self._session: Any = None
+        self._post: Any = None
+
+    def _load(self) -> None:
+        import onnxruntime
+        import rapidocr
+        from rapidocr.ch_ppocr_det.utils import DBPostProcess
+
+        path = Path(rapidocr.__file__).parent / "models" / _MODEL
+        if not path.is_file():
+            raise ModelError(f"the rapidocr package does not contain {_MODEL}; install rapidocr 3.10 or newer")
+        settings = onnxruntime.SessionOptions()
+        settings.intra_op_num_threads = self.options.threads
+        settings.inter_op_num_threads = 1
+        settings.log_severity_level = 4
+        # The arena would keep the largest page's buffers for ever (input sizes differ from page to page).
+        settings.enable_cpu_mem_arena = False
+        self._session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
+        self._post = DBPostProcess(
+            thresh=0.3, box_thresh=self.options.line_threshold, max_candidates=5000, unclip_ratio=1.6, use_dilation=True
+        )
+
+    def detect(self, image: Image, px_per_pt: float) -> DetectedLines:
+        """Text lines of `image` ((H, W, 3) uint8 RGB) as quads in its pixels, in no particular order.
+
+        px_per_pt: pixels per point, used to guess the letters' size (4.5 pt) when the picture has too few of them to
+        measure. Raises ModelError when the packaged model is missing.
+        """
+        with self._lock:
+            if self._session is None:
+                self._load()
+        height, width = image.shape[:2]
+        warnings: list[str] = []
+        letter = estimate_x_height(image) or 4.5 * px_per_pt
+        scale = float(np.clip(self.options.x_height / letter, 0.05, 3.0))
+        # Handwriting and posters have large letters beside small ones: do not go below a thumbnail.
+        scale = max(scale, min(1.0, 480 / max(height, width)))
+        tiles = self._tiles(width, height, scale)
+        if len(tiles) > self.options.max_tiles:
+            while len(tiles) > self.options.max_tiles:
+                scale *= 0.9
+                tiles = self._tiles(width, height, scale)
+            warnings.append(
+                f"The page was shrunk to {scale:.2f} of its size to find text lines; letters under "
+                f"{self.options.x_height * 0.6 / scale:.0f} pixels may be missed."
+            )
+        found: list[tuple[Quad, float, Box]] = []
+        for x0, y0, x1, y1 in tiles:
+            for quad, score in self._run(image[y0:y1, x0:x1], scale):
+                moved: Quad = tuple((x + x0, y + y0) for x, y in quad)  # type: ignore[assignment]
+                found.append((moved, score, (x0, y0, x1, y1)))
+        if len(tiles) > 1:
+            found = _drop_cut_copies(found, width, height)
+        lines = [TextLineBox(quad=q, box=box_of(q), score=s, vertical=is_vertical(q)) for q, s, _ in found]
+        return DetectedLines(lines, scale, len(tiles), warnings)
+
+    def _tiles(self, width: int, height: int, scale: float) -> list[tuple[int, int, int, int]]:
+        """Overlapping tiles (x0, y0, x1, y1) in page pixels, each at most max_side on its long side after scaling."""
+        spans = []
+        for size in (width, height):
+            most = self.options.max_side / scale
+            if size <= most * 1.05:
+                spans.append([(0, size)])
+                continue
+            count = int(np.ceil((size - most * _TILE_OVERLAP) / (most * (1 - _TILE_OVERLAP))))
+            starts = np.linspace(0, size - most, count)
+            spans.append([(round(s), min(size, round(s + most))) for s in starts])
+        return [(x0, y0, x1, y1) for y0, y1 in spans[1] for x0, x1 in spans[0]]
+
+    def _run(self, tile: Image, scale: float) -> list[tuple[Quad, float]]:
+        import cv2
+
+        height, width = tile.shape[:2]
+        h, w = max(8, round(height * scale)), max(8, round(width * scale))
+        small = cv2.resize(tile, (w, h), interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC)
+        full_h = -(-(h + 2 * _PAD) // _STRIDE) * _STRIDE
+        full_w = -(-(w + 2 * _PAD) // _STRIDE) * _STRIDE
+        edge = np.concatenate([small[0], small[-1], small[:, 0], small[:, -1]])
+        canvas = np.empty((full_h, full_w, 3), np.uint8)
+        canvas[:] = np.median(edge, axis=0).astype(np.uint8)
+        canvas[_PAD : _PAD + h, _PAD : _PAD + w] = small
+        # The model was trained on BGR pictures scaled to -1..1.
+        x_CHW = (canvas[:, :, ::-1].astype(np.float32) / 127.5 - 1.0).transpose(2, 0, 1)
+        prob = self._session.run(None, {"x": np.ascontiguousarray(x_CHW)[None]})[0]
+        # Four times the input's size: the post-processing rounds corners to whole pixels of the size it is told.
+        boxes, scores = self._post(prob, (full_h * 4, full_w * 4))
+        result = []
+        for points, score in zip(boxes, scores, strict=True):
+            xs = np.clip((points[:, 0] / 4 - _PAD) * width / w, 0, width)
+            ys = np.clip((points[:, 1] / 4 - _PAD) * height / h, 0, height)
+            if xs.max() - xs.min() < 2 or ys.max() - ys.min() < 2:
+                continue
+            quad: Quad = tuple((float(x), float(y)) for x, y in zip(xs, ys, strict=True))  # type: ignore[assignment]
+            result.append((quad, float(score)))
+        return result
+
+
+def is_vertical(quad: Quad) -> bool:
+    """Whether a line is clearly taller than wide, so that its text runs downwards or lies on its side."""
+    top = float(np.hypot(quad[1][0] - quad[0][0], quad[1][1] - quad[0][1]))
+    side = float(np.hypot(quad[3][0] - quad[0][0], quad[3][1] - quad[0][1]))
+    return side > 2.2 * top
+
+
+def _drop_cut_copies(found: list[tuple[Quad, float, Box]], width: int, height: int) -> list[tuple[Quad, float, Box]]:
+    """Removes lines that an overlapping tile shows more completely: of two that share most of the smaller, the larger
+    stays.
+    """
+    order = sorted(found, key=lambda item: -area(box_of(item[0])))
+    kept: list[tuple[Quad, float, Box]] = []
+    for item in order:
+        box = box_of(item[0])
+        if not any(k[2] != item[2] and intersection(box, box_of(k[0])) > 0.6 * area(box) for k in kept):
+            kept.append(item)
+    return kept

@@ -1,0 +1,217 @@
+"""Makes whole text lines: joins pieces of one line, splits lines that bridge two columns, groups native words into
+lines.
+
+A gap in a row is a gutter when neighbouring rows are blank at the same place; pieces are never joined over a gutter,
+over a region's border, or over more than about an em. Does not look for text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from derender.document import RegionType
+from derender.layout.ink import Ink
+from derender.layout.types import DetectedRegion, TextLineBox, WordLike, box_of, hull, overlap, quad_of
+from derender.recognise.types import Quad
+
+_SAME_ROW = 0.55
+_JOIN_GAP = 1.1  # widest gap within a line, in heights of the lower piece
+_COLUMN_KINDS = frozenset({RegionType.TEXT, RegionType.REFERENCE, RegionType.LIST, RegionType.TABLE, RegionType.FIGURE})
+
+
+def lines_from_words(words: Sequence[WordLike]) -> list[TextLineBox]:
+    """Text lines from native words or native line pieces, boxes in pixels; each line names its words in reading order.
+
+    Words without text or area are left out (spaces); every other word is in exactly one line.
+    """
+    pieces = []
+    for i, word in enumerate(words):
+        x0, y0, x1, y1 = word.box
+        if word.text.strip() and x1 > x0 and y1 > y0:
+            vertical = y1 - y0 > 2.2 * (x1 - x0) and len(word.text.strip()) > 2
+            pieces.append(TextLineBox(quad=quad_of(word.box), box=word.box, vertical=vertical, words=(i,)))
+    return join_pieces(pieces, ())
+
+
+def join_pieces(pieces: Sequence[TextLineBox], regions: Sequence[DetectedRegion]) -> list[TextLineBox]:
+    """Joins pieces of one line. Every piece ends in exactly one line.
+
+    regions: their borders part pieces that lie in different text regions. Vertical lines are left alone.
+    """
+    level = sorted((p for p in pieces if not p.vertical), key=lambda p: (p.box[0], p.box[1]))
+    lines: list[TextLineBox] = list(level)
+    home = {id(p): _home(p, regions) for p in level}
+    merged = True
+    while merged:
+        merged = False
+        lines.sort(key=lambda p: (p.box[0], p.box[1]))
+        near = _Rows(lines)
+        used: set[int] = set()
+        result: list[TextLineBox] = []
+        for i, left in enumerate(lines):
+            if i in used:
+                continue
+            for j in near.right_of(i):
+                if j in used or home[id(left)] != home[id(lines[j])]:
+                    continue
+                if _joinable(left, lines[j]) and not near.gutter(i, j):
+                    whole = _join(left, lines[j])
+                    home[id(whole)] = home[id(left)]
+                    used.update((i, j))
+                    result.append(whole)
+                    merged = True
+                    break
+            else:
+                result.append(left)
+                used.add(i)
+        lines = result
+    return lines + [p for p in pieces if p.vertical]
+
+
+def split_bridges(lines: Sequence[TextLineBox], regions: Sequence[DetectedRegion], ink: Ink) -> list[TextLineBox]:
+    """Splits lines that run through two regions standing side by side, at the widest blank near the border between
+    them.
+
+    A line is split only where the picture has a blank strip at least 0.6 line heights wide; `ink` is the page the
+    boxes refer to.
+    """
+    result: list[TextLineBox] = []
+    for line in lines:
+        result += _split(line, regions, ink)
+    return result
+
+
+def _split(line: TextLineBox, regions: Sequence[DetectedRegion], ink: Ink) -> list[TextLineBox]:
+    if line.vertical or line.words:
+        return [line]
+    x0, y0, x1, y1 = line.box
+    middle = (y0 + y1) / 2
+    beside = sorted(
+        (
+            r.box
+            for r in regions
+            if r.type in _COLUMN_KINDS
+            and r.box[1] <= middle <= r.box[3]
+            and overlap(x0, x1, r.box[0], r.box[2]) > 1.5 * (y1 - y0)
+        ),
+        key=lambda b: b[0],
+    )
+    for a, b in zip(beside, beside[1:], strict=False):
+        if b[0] < a[2] - (y1 - y0) or b[0] <= a[0]:
+            continue
+        around = (min(a[2], b[0]) - 1.5 * (y1 - y0), max(a[2], b[0]) + 1.5 * (y1 - y0))
+        strips = ink.blank_columns((max(x0, around[0]), y0, min(x1, around[1]), y1), 0.6 * line.height)
+        if not strips:
+            continue
+        s0, s1 = max(strips, key=lambda s: s[1] - s[0])
+        if s0 - x0 < 0.5 * line.height or x1 - s1 < 0.5 * line.height:
+            continue
+        first, second = _cut(line, s0, s1)
+        return [first, *_split(second, regions, ink)]
+    return [line]
+
+
+def _cut(line: TextLineBox, end: float, start: float) -> tuple[TextLineBox, TextLineBox]:
+    """The parts of a line left of x = end and right of x = start, corners moved along the line's own direction."""
+    tl, tr, br, bl = line.quad
+
+    def at(a: tuple[float, float], b: tuple[float, float], x: float) -> tuple[float, float]:
+        share = (x - a[0]) / (b[0] - a[0]) if abs(b[0] - a[0]) > 1e-6 else 0.5
+        return (x, a[1] + share * (b[1] - a[1]))
+
+    left: Quad = (tl, at(tl, tr, end), at(bl, br, end), bl)
+    right: Quad = (at(tl, tr, start), tr, br, at(bl, br, start))
+    return replace(line, quad=left, box=box_of(left)), replace(line, quad=right, box=box_of(right))
+
+
+def _home(piece: TextLineBox, regions: Sequence[DetectedRegion]) -> int:
+    x, y = piece.centre
+    inside = [(r.box[2] - r.box[0]) * (r.box[3] - r.box[1]) for r in regions]
+    cover = [k for k, r in enumerate(regions) if r.box[0] <= x <= r.box[2] and r.box[1] <= y <= r.box[3]]
+    return min(cover, key=inside.__getitem__) if cover else -1
+
+
+def _joinable(a: TextLineBox, b: TextLineBox) -> bool:
+    """Same row, similar height, and a gap of at most about an em (or a small overlap) between them."""
+    low, high = sorted((a.height, b.height))
+    if overlap(a.box[1], a.box[3], b.box[1], b.box[3]) < _SAME_ROW * low:
+        return False
+    gap = b.box[0] - a.box[2]
+    # A superscript or a bullet is low beside a line; two lines of different size are not one line.
+    if low < 0.5 * high and min(a.width, b.width) > 3 * high:
+        return False
+    return -0.5 * low <= gap <= _JOIN_GAP * low
+
+
+def _join(a: TextLineBox, b: TextLineBox) -> TextLineBox:
+    box = hull([a.box, b.box])
+    tl, bl = a.quad[0], a.quad[3]
+    tr, br = b.quad[1], b.quad[2]
+    lean = abs(tr[1] - tl[1]) > 0.3 * max(a.height, b.height)
+    quad: Quad = (tl, tr, br, bl) if lean else quad_of(box)
+    share = a.width / max(1e-6, a.width + b.width)
+    return replace(
+        a,
+        quad=quad,
+        box=box,
+        score=a.score * share + b.score * (1 - share),
+        words=a.words + b.words,
+        x_height=0.0,
+        weight=0.0,
+    )
+
+
+class _Rows:
+    """Which pieces stand to the right of a piece, and whether a gap between two pieces is a gutter."""
+
+    def __init__(self, lines: Sequence[TextLineBox]) -> None:
+        self.lines = lines
+        self.by_top = sorted(range(len(lines)), key=lambda i: lines[i].box[1])
+        self.tops = [lines[i].box[1] for i in self.by_top]
+        self.tallest = max((line.height for line in lines), default=0.0)
+
+    def _between(self, top: float, bottom: float) -> list[int]:
+        from bisect import bisect_left, bisect_right
+
+        first = bisect_left(self.tops, top - self.tallest)
+        last = bisect_right(self.tops, bottom)
+        return [i for i in self.by_top[first:last] if self.lines[i].box[3] > top]
+
+    def right_of(self, i: int) -> list[int]:
+        """Pieces on the row of i that start near or after its end, nearest first."""
+        a = self.lines[i]
+        found = [
+            j
+            for j in self._between(a.box[1], a.box[3])
+            if j != i and self.lines[j].box[0] > a.box[0] and self.lines[j].box[0] - a.box[2] <= _JOIN_GAP * a.height
+        ]
+        return sorted(found, key=lambda j: self.lines[j].box[0])
+
+    def gutter(self, i: int, j: int) -> bool:
+        """Whether the gap between i and j goes on, blank and flanked by text, through two of the three rows above or
+        below.
+        """
+        a, b = self.lines[i], self.lines[j]
+        gap0, gap1 = a.box[2], b.box[0]
+        height = min(a.height, b.height)
+        if gap1 - gap0 < 0.35 * height:
+            return False
+        top, bottom = min(a.box[1], b.box[1]), max(a.box[3], b.box[3])
+        blank = [
+            self._blank_row(top + k * 1.2 * height, bottom + k * 1.2 * height, gap0, gap1, height)
+            for k in (-3, -2, -1, 1, 2, 3)
+        ]
+        return sum(blank[:3]) >= 2 and sum(blank[3:]) >= 2 or sum(blank[:3]) == 3 or sum(blank[3:]) == 3
+
+    def _blank_row(self, top: float, bottom: float, gap0: float, gap1: float, height: float) -> bool:
+        """Whether a row has text just left and just right of the strip gap0-gap1, and none in most of it."""
+        middle = (top + bottom) / 2
+        left = right = False
+        for k in self._between(middle, middle):
+            x0, _, x1, _ = self.lines[k].box
+            if overlap(x0, x1, gap0, gap1) > 0.5 * (gap1 - gap0):
+                return False
+            left = left or gap0 - 2 * height < x1 <= gap0 + 0.5 * (gap1 - gap0)
+            right = right or gap1 - 0.5 * (gap1 - gap0) <= x0 < gap1 + 2 * height
+        return left and right

@@ -55,10 +55,7 @@ class Seq(Protocol):
     def length(self) -> int: ...
 
 
-
-
-
-S = TypeVar("S")
+S = TypeVar("S", bound=Seq)
 P_contra = TypeVar("P_contra", contravariant=True)
 
 

@@ -1,0 +1,80 @@
+"""Opens a document by content: PDF or picture, from a path or from bytes. Also the parser of `--pages`.
+
+Does not walk folders (inputs.py) and does not render (pdf.py, image.py). Not thread-safe, see page.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from derender.errors import InputError, UsageError
+from derender.read.page import Source
+from derender.read.types import ReadOptions
+
+_HEAD = 2048
+"""Bytes looked at to tell a PDF: readers accept the %PDF- mark anywhere in about the first kilobyte."""
+
+
+def open_source(
+    source: str | Path | bytes,
+    *,
+    name: str | None = None,
+    password: str | None = None,
+    options: ReadOptions | None = None,
+) -> Source:
+    """Opens a PDF or a picture (PNG, JPEG, TIFF, WebP, BMP, GIF), told apart by content, never by suffix.
+
+    name: for messages and output files; by default the path's stem, or "document" for bytes. password: for encrypted
+    PDFs. Raises PasswordError, or InputError when the file is missing, empty, of another kind, damaged, or without
+    pages.
+    """
+    options = options or ReadOptions()
+    if isinstance(source, bytes):
+        label, head, size = name or "document", source[:_HEAD], len(source)
+    else:
+        source = Path(source)
+        label = name or source.stem
+        head, size = _peek(source)
+    shown = label if isinstance(source, bytes) else source.name
+    if size == 0:
+        raise InputError(f"{shown} is empty.")
+    if b"%PDF-" in head:
+        from derender.read.pdf import PdfSource
+
+        return PdfSource(source, label, shown, password, options)
+    from derender.read.image import ImageSource
+
+    return ImageSource(source, label, shown, options)
+
+
+def _peek(path: Path) -> tuple[bytes, int]:
+    try:
+        if path.is_dir():
+            raise InputError(f"{path} is a folder that holds no documents (folders inside it count only with -r).")
+        with path.open("rb") as file:
+            return file.read(_HEAD), path.stat().st_size
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist.") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def parse_pages(text: str, page_count: int) -> list[int]:
+    """Page numbers of "1-3,7", "5-" (to the end) or "-2" (from the first), in the order given, without repeats.
+
+    Numbers count from 1. Raises UsageError for anything else, and for pages that the document does not have.
+    """
+    pages: dict[int, None] = {}
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        first, last = first.strip(), last.strip()
+        if not (first or last) or not all(end == "" or (end.isascii() and end.isdigit()) for end in (first, last)):
+            raise UsageError(f"'{text}' is not a list of pages such as 1-3,7.")
+        low = int(first) if first else 1
+        high = (int(last) if last else page_count) if dash else low
+        if low < 1 or high > page_count or low > page_count:
+            raise UsageError(f"pages {part.strip()} were asked for, but the document has pages 1 to {page_count}.")
+        if high < low:
+            raise UsageError(f"the range of pages {part.strip()} runs backwards.")
+        pages.update(dict.fromkeys(range(low, high + 1)))
+    return list(pages)

@@ -1,0 +1,206 @@
+"""Document -> Markdown (CommonMark with GitHub tables and dollar math). One block a region, one blank line between.
+
+Escapes only what a Markdown reader would take for markup, so that rendering gives the same text back. Does not wrap
+lines and does not decide structure: titles, lists and joined paragraphs come from the Document.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from urllib.parse import quote
+
+from derender.assemble.blocks import Block, blocks
+from derender.assemble.captions import label
+from derender.assemble.lists import INDENT, Item, parse_items
+from derender.assemble.tables import cells_to_html, cells_to_markdown, html_to_cells
+from derender.document import Document, RegionType
+
+_LINE_START = re.compile(
+    r"^(?:(#{1,6}(?=\s|$)|>|[-+*](?=\s|$)|[-_*=~](?=[-_*=~ ]*$)|~~~|\||:?-)|(\d{1,9})([.)])(?=\s|$))"
+)
+_TABLE_RULE = re.compile(r"^[|:\- ]+$")
+INLINE_MATH = re.compile(r"\$(?=[^\s$])[^$\n]*[\\^_{}][^$\n]*(?<=[^\s$])\$(?!\d)")
+
+
+def to_markdown(
+    doc: Document, keep_paratext: bool = False, page_markers: bool = False, image_dir: str = "images"
+) -> str:
+    """The whole document as Markdown.
+
+    keep_paratext: also headers, footers and page numbers. page_markers: `<!-- page 3 -->` where a page begins.
+    image_dir: folder that picture links point to, relative to the Markdown file.
+    """
+    pieces: list[str] = []
+    shown = 0
+    for block in blocks(doc, keep_paratext):
+        if page_markers:
+            # Every page gets its marker, empty ones too, so that markers can be counted.
+            starting = [page.number for page in doc.pages if shown < page.number <= block.page.number]
+            pieces += [f"<!-- page {number} -->" for number in starting]
+            shown = max(shown, block.page.number)
+        pieces += _block(block, image_dir)
+    if page_markers:
+        pieces += [f"<!-- page {page.number} -->" for page in doc.pages if page.number > shown]
+    return "\n\n".join(_apart(pieces)) + "\n" if pieces else ""
+
+
+def _apart(pieces: list[str]) -> list[str]:
+    """Two lists in a row would be read as one: an empty comment keeps them apart."""
+    result: list[str] = []
+    for piece in pieces:
+        if result and _is_list(result[-1]) and _is_list(piece):
+            result.append("<!-- -->")
+        result.append(piece)
+    return result
+
+
+def _is_list(piece: str) -> bool:
+    return bool(re.match(r"(?:- |\d{1,9}[.)] )", piece))
+
+
+def _block(block: Block, image_dir: str) -> list[str]:
+    region, text = block.region, block.text
+    above = [b for b in block.captions if b.region.order < region.order]
+    below = [b for b in block.captions if b.region.order >= region.order]
+    pieces = [piece for b in above for piece in _block(b, image_dir)]
+    if region.type is RegionType.TITLE and text:
+        pieces.append(_heading(text, region.level or 1, region.source == "text_layer"))
+    elif region.type is RegionType.LIST and text:
+        pieces += _list(parse_items(text), region.source == "text_layer")
+    elif region.type is RegionType.TABLE and (region.cells or region.html):
+        pieces += _table(block)
+    elif region.type is RegionType.FORMULA and region.latex:
+        pieces.append(_formula(region.latex, text))
+    else:
+        if region.image:
+            pieces.append(_picture(block, image_dir))
+        if region.type is RegionType.REFERENCE:
+            pieces += [escape_block(line, region.source == "text_layer") for line in text.split("\n") if line.strip()]
+        elif text:
+            pieces.append(escape_block(text, region.source == "text_layer"))
+        elif not region.image:
+            pieces.append(_missing(block))
+    return pieces + [piece for b in below for piece in _block(b, image_dir)]
+
+
+def _heading(text: str, level: int, plain: bool) -> str:
+    text = escape_inline(" ".join(text.split()), plain)
+    text = re.sub(r"(?<![^ ])(?=#+$)", r"\\", text)  # a closing row of # would vanish
+    return f"{'#' * min(max(level, 1), 6)} {text}"
+
+
+def _list(items: list[Item], plain: bool) -> list[str]:
+    pieces = [escape_block(item.text, plain) for item in items if item.lead]
+    lines = []
+    for item in items:
+        if not item.lead:
+            marker = "-" if item.number is None else f"{item.number}{item.close}"
+            text = escape_block(item.text, plain)
+            text = re.sub(r"^\[([ xX])\](?=\s)", r"\\[\1]", text)  # not a task list
+            lines.append(f"{' ' * (INDENT * item.depth)}{marker} {text}")
+    return pieces + (["\n".join(lines)] if lines else [])
+
+
+def _table(block: Block) -> list[str]:
+    region = block.region
+    cells = region.cells or html_to_cells(region.html or "")
+    plain = region.source == "text_layer"
+    table = cells_to_markdown(cells, lambda text: escape_inline(text, plain).replace("|", "\\|"))
+    return [table if table is not None else cells_to_html(cells, pretty=True)]
+
+
+def _formula(latex: str, text: str) -> str:
+    latex = strip_math(latex)
+    number = re.search(r"\s\(([0-9A-Z]{1,3}(?:\.\d{1,3})*[a-z]?)\)$", " " + text)
+    if number is not None and "\\tag" not in latex and not latex.endswith(f"({number.group(1)})"):
+        latex += f" \\tag{{{number.group(1)}}}"
+    return f"$$\n{latex}\n$$"
+
+
+def strip_math(latex: str) -> str:
+    """LaTeX without its outer `$$` or `\\[ \\]`, and without blank lines, which would end a formula."""
+    latex = latex.strip()
+    for opening, closing in (("$$", "$$"), ("\\[", "\\]"), ("$", "$")):
+        if latex.startswith(opening) and latex.endswith(closing) and len(latex) > len(opening) + len(closing):
+            latex = latex[len(opening) : -len(closing)].strip()
+            break
+    return "\n".join(line for line in latex.splitlines() if line.strip()).replace("$$", "$ $")
+
+
+def picture_path(image: str, image_dir: str) -> str:
+    """The link to a cropped picture, percent-encoded."""
+    name = PurePosixPath(image).name
+    return quote(f"{image_dir.rstrip('/')}/{name}" if image_dir else name)
+
+
+def picture_name(block: Block) -> str:
+    """What to call the picture where it cannot be shown: its caption's label ("Figure 3"), else its kind."""
+    labels = [found for caption in block.captions if (found := label(caption.text)) is not None]
+    return labels[0] if labels else str(block.type)
+
+
+def _picture(block: Block, image_dir: str) -> str:
+    assert block.region.image is not None
+    return f"![{escape_inline(picture_name(block), True)}]({picture_path(block.region.image, image_dir)})"
+
+
+def _missing(block: Block) -> str:
+    """A note for the reader of the file about what could not be written; not shown when rendered."""
+    reason = "; ".join(block.region.errors) or "no picture was saved"
+    return f"<!-- page {block.page.number}, {block.type}: {re.sub('--+|>', '-', reason)} -->"
+
+
+def escape_block(text: str, plain: bool = False) -> str:
+    """`text` as a paragraph: inline escapes, and nothing at a line's start that opens a block. Line feeds become hard
+    breaks.
+    """
+    lines = [" ".join(line.split()) for line in text.split("\n")]
+    lines = escape_inline("\n".join(line for line in lines if line), plain).split("\n")
+    return "  \n".join(_escape_start(line) for line in lines)
+
+
+def _escape_start(line: str) -> str:
+    line = _LINE_START.sub(lambda m: f"\\{m.group(1)}" if m.group(1) else f"{m.group(2)}\\{m.group(3)}", line)
+    return re.sub(r"^\[([^\]]*)\]:", r"\\[\1]:", line)  # a link definition would vanish
+
+
+def escape_inline(text: str, plain: bool = False) -> str:
+    """`text` with backslashes before what would be read as inline markup.
+
+    plain: the text cannot hold math (it comes from a text layer), so pairs of dollars are escaped too. Otherwise a pair
+    around something that looks like LaTeX is left alone, with all that is in it.
+    """
+    if plain or "$" not in text:
+        return _escape_plain(text)
+    parts = []
+    last = 0
+    for match in INLINE_MATH.finditer(text):
+        parts += [_escape_plain(text[last : match.start()]), match.group()]
+        last = match.end()
+    return "".join([*parts, _escape_plain(text[last:], dollars=bool(parts))])
+
+
+def _escape_plain(text: str, dollars: bool = False) -> str:
+    text = re.sub(r"\\(?=[!-/:-@\[-`{-~]|\n|$)", r"\\\\", text)
+    text = text.replace("`", "\\`")
+    text = re.sub(r"<(?=[A-Za-z/!?])", r"\\<", text)
+    text = re.sub(r"&(?=#\d{1,7};|#[xX][0-9a-fA-F]{1,6};|[A-Za-z][A-Za-z0-9]*;)", r"\\&", text)
+    text = re.sub(r"\](?=[(\[])", r"\\]", text)
+    text = re.sub(r"\[(?=\^)", r"\\[", text)
+    if dollars or text.count("$") > 1:
+        text = text.replace("$", "\\$")
+    for pattern in (r"(?<!\\)\*+", r"(?<!\\)_+", r"~+"):
+        marks = [m for m in re.finditer(pattern, text) if _can_mark(text, m.start(), m.end())]
+        if len(marks) > 1:
+            for mark in reversed(marks):
+                text = text[: mark.start()] + "".join("\\" + char for char in mark.group()) + text[mark.end() :]
+    return text
+
+
+def _can_mark(text: str, start: int, end: int) -> bool:
+    """Whether a run of *, _ or ~ could open or close emphasis: not between spaces, and for _ not inside a word."""
+    before, after = text[start - 1 : start], text[end : end + 1]
+    if (not before or before.isspace()) and (not after or after.isspace()):
+        return False
+    return not (text[start] == "_" and before.isalnum() and after.isalnum())

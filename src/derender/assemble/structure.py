@@ -1,0 +1,55 @@
+"""The stages that give a read document its structure, each a pure (Document) -> Document, in the order they need.
+
+Regions come in with their type from the layout and their text read; they leave with list items, heading levels,
+captions by their figures, paratext told apart and broken paragraphs linked. No stage drops a region or a letter of
+text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from derender.assemble.captions import mark_captions, place_captions
+from derender.assemble.flow import mark_continued, mark_references
+from derender.assemble.headings import level_titles
+from derender.assemble.lists import mark_lists
+from derender.assemble.paratext import mark_paratext
+from derender.assemble.script import clean
+from derender.document import Document
+
+Stage = Callable[[Document], Document]
+
+
+def clean_text(doc: Document) -> Document:
+    """Takes out of every text what no output format can hold (control characters, lone surrogates)."""
+    pages = []
+    for page in doc.pages:
+        regions = []
+        for region in page.regions:
+            lines = [line.model_copy(update={"text": clean(line.text)}) for line in region.lines]
+            cells = [cell.model_copy(update={"text": clean(cell.text)}) for cell in region.cells]
+            update = {"text": clean(region.text), "lines": lines, "cells": cells}
+            regions.append(region.model_copy(update=update))
+        pages.append(page.model_copy(update={"regions": regions}))
+    return doc.model_copy(update={"pages": pages})
+
+
+# Paratext first, so that headers do not count as headings; references before lists, so that "[1]" entries are not
+# items.
+STAGES: tuple[Stage, ...] = (
+    clean_text,
+    mark_paratext,
+    mark_captions,
+    mark_references,
+    mark_lists,
+    level_titles,
+    place_captions,
+    mark_continued,
+)
+
+
+def structure(doc: Document) -> Document:
+    """All stages in order. The given document is left as it was."""
+    for stage in STAGES:
+        doc = stage(doc)
+    return doc

@@ -20,6 +20,13 @@ _LINE_START = re.compile(
     r"^(?:(#{1,6}(?=\s|$)|>|[-+*](?=\s|$)|[-_*=~](?=[-_*=~ ]*$)|~~~|\||:?-)|(\d{1,9})([.)])(?=\s|$))"
 )
 _TABLE_RULE = re.compile(r"^[|:\- ]+$")
+_MARKUP = re.compile(
+    r"\\(?=[!-/:-@\[-`{-~]|\n|$)"  # a backslash that would escape, or break the line
+    r"|`"
+    r"|<(?=[A-Za-z/!?])"
+    r"|&(?=#\d{1,7};|#[xX][0-9a-fA-F]{1,6};|[A-Za-z][A-Za-z0-9]*;)"
+    r"|\](?=[(\[])|\[(?=\^)"  # links, footnote marks
+)
 INLINE_MATH = re.compile(r"\$(?=[^\s$])[^$\n]*[\\^_{}][^$\n]*(?<=[^\s$])\$(?!\d)")
 
 
@@ -148,7 +155,7 @@ def _picture(block: Block, image_dir: str) -> str:
 def _missing(block: Block) -> str:
     """A note for the reader of the file about what could not be written; not shown when rendered."""
     reason = "; ".join(block.region.errors) or "no picture was saved"
-    return f"<!-- page {block.page.number}, {block.type}: {re.sub('--+|>', '-', reason)} -->"
+    return f"<!-- page {block.page.number}, {block.type}: {re.sub('--+>?|>', '-', reason)} -->"
 
 
 def escape_block(text: str, plain: bool = False) -> str:
@@ -182,20 +189,15 @@ def escape_inline(text: str, plain: bool = False) -> str:
 
 
 def _escape_plain(text: str, dollars: bool = False) -> str:
-    text = re.sub(r"\\(?=[!-/:-@\[-`{-~]|\n|$)", r"\\\\", text)
-    text = text.replace("`", "\\`")
-    text = re.sub(r"<(?=[A-Za-z/!?])", r"\\<", text)
-    text = re.sub(r"&(?=#\d{1,7};|#[xX][0-9a-fA-F]{1,6};|[A-Za-z][A-Za-z0-9]*;)", r"\\&", text)
-    text = re.sub(r"\](?=[(\[])", r"\\]", text)
-    text = re.sub(r"\[(?=\^)", r"\\[", text)
+    """Finds all places in the text as it is, then escapes them at once: no escape can change what another one sees."""
+    places = {match.start() for match in _MARKUP.finditer(text)}
     if dollars or text.count("$") > 1:
-        text = text.replace("$", "\\$")
-    for pattern in (r"(?<!\\)\*+", r"(?<!\\)_+", r"~+"):
+        places.update(i for i, char in enumerate(text) if char == "$")
+    for pattern in (r"\*+", r"_+", r"~+"):
         marks = [m for m in re.finditer(pattern, text) if _can_mark(text, m.start(), m.end())]
-        if len(marks) > 1:
-            for mark in reversed(marks):
-                text = text[: mark.start()] + "".join("\\" + char for char in mark.group()) + text[mark.end() :]
-    return text
+        if len(marks) > 1:  # one alone has nothing to pair with
+            places.update(i for mark in marks for i in range(mark.start(), mark.end()))
+    return "".join(f"\\{char}" if i in places else char for i, char in enumerate(text))
 
 
 def _can_mark(text: str, start: int, end: int) -> bool:

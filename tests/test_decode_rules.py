@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from derender.decode.rules import (
@@ -40,6 +40,7 @@ def windows(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("rule", RULES)
+@settings(max_examples=50, deadline=None)
 @given(window=windows(), step=st.integers(0, 40))
 def test_every_rule_commits_at_least_one_and_only_masked_positions(rule, window, step):
     confidence, masked, entropy = window
@@ -55,6 +56,7 @@ def test_no_masked_position_is_an_error(rule):
         CommitRule.parse(rule).select(floats(0.5, 0.5), masks(".."), floats(0, 0))
 
 
+@settings(deadline=None)
 @given(block=st.integers(1, 64), steps=st.integers(1, 80), curve=st.sampled_from(["cosine", "linear"]))
 def test_schedule_counts_sum_to_the_block_without_idle_steps(block, steps, curve):
     counts = schedule_counts(block, steps, curve)

@@ -116,3 +116,22 @@ class LengthGuard:
             return None
         why = "the limit" if cap == self.max_tokens else f"the limit for about {expected} expected"
         return Stop(cap, f"stopped at token {cap}: {why}, and the text had not ended")
+
+
+class Guards:
+    """Both guards for one sequence, cheap to ask after every token. cap: the most tokens its text may have."""
+
+    def __init__(self, expected: int, max_tokens: int, repetition: bool = True) -> None:
+        self._expected = expected
+        self._length = LengthGuard(max_tokens)
+        self._repetition = RepetitionGuard() if repetition else None
+        self.cap = self._length.cap(expected)
+        self._every = self._repetition.every if self._repetition else 0
+
+    def check(self, tokens: Sequence[int]) -> Stop | None:
+        n = len(tokens)
+        if n > self.cap:
+            return self._length.check(n, self._expected)
+        if self._repetition is not None and n % self._every == 0:
+            return self._repetition.check(tokens, self._expected)
+        return None

@@ -13,7 +13,7 @@ from derender.decode.modes.ar import ArDecoder
 from derender.decode.modes.base import SequenceDecoder
 from derender.decode.modes.block import BlockDecoder, FullDecoder
 from derender.decode.modes.exact import ExactDecoder
-from derender.decode.modes.sliding import SlidingDecoder
+from derender.decode.modes.sliding import KeepingDecoder, SlidingDecoder
 from derender.decode.protocol import RuntimeSpec, S
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "BlockDecoder",
     "ExactDecoder",
     "FullDecoder",
+    "KeepingDecoder",
     "SequenceDecoder",
     "SlidingDecoder",
     "make_decoder",
@@ -32,7 +33,7 @@ def make_decoder(seq: S, spec: RuntimeSpec, config: DecodeConfig, rng: np.random
     makers: dict[str, type[SequenceDecoder[S]]] = {
         "ar": ArDecoder,
         "block": BlockDecoder,
-        "sliding": SlidingDecoder,
+        "sliding": KeepingDecoder if config.keep else SlidingDecoder,
         "exact": ExactDecoder,
         "full": FullDecoder,
     }

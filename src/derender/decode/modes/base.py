@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from derender.decode.config import DecodeConfig
-from derender.decode.guards import LengthGuard, RepetitionGuard, Stop
+from derender.decode.guards import Guards, Stop
 from derender.decode.protocol import RowLogits, Rows, RuntimeSpec, S
 from derender.decode.sampling import Reading, greedy, sample
 from derender.errors import ModelError
@@ -45,8 +45,7 @@ class SequenceDecoder(ABC, Generic[S]):
         self.pending: list[int] = [spec.bos_id]
         """Tokens of the text (or bos) that the next forward puts into the cache."""
         self._rule = config.commit_rule
-        self._length = LengthGuard(config.max_tokens)
-        self._repetition = RepetitionGuard() if config.repetition_guard else None
+        self._guards = Guards(seq.expected, config.max_tokens, config.repetition_guard)
 
     @abstractmethod
     def rows(self, window_limit: int | None = None) -> Rows[S]:
@@ -78,9 +77,7 @@ class SequenceDecoder(ABC, Generic[S]):
         self.tokens.append(int(self.seq.candidates_K[index_k]))
         self.confidences.append(float(confidence))
         self.steps.append(self.forwards if step is None else step)
-        stop = self._length.check(len(self.tokens), self.seq.expected)
-        if stop is None and self._repetition is not None:
-            stop = self._repetition.check(self.tokens, self.seq.expected)
+        stop = self._guards.check(self.tokens)
         if stop is not None:
             self._stop(stop)
         return not self.finished
@@ -97,7 +94,7 @@ class SequenceDecoder(ABC, Generic[S]):
         ahead: tokens between the text and the window (a draft). The length guard's cap bounds what is left.
         """
         written = len(self.tokens) + ahead
-        left = self._length.cap(self.seq.expected) + 1 - written
+        left = self._guards.cap + 1 - written
         size = min(self.config.window, left)
         if self.config.fit and self.seq.expected:
             # A few rows more than expected: the guess is rough, and end-of-text needs one.

@@ -13,11 +13,38 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from derender.decode.config import DecodeConfig
 from derender.decode.modes.base import SequenceDecoder
 from derender.decode.protocol import RowLogits, Rows, RuntimeSpec, S
 from derender.errors import ModelError
+
+
+def _window_of(logits: RowLogits, size: int) -> npt.NDArray[np.float32]:
+    if logits.window_WK is None or len(logits.window_WK) != size:
+        raise ModelError(f"the runtime gave no logits for a window of {size} rows")
+    return logits.window_WK
+
+
+class SlidingDecoder(SequenceDecoder[S]):
+    """`keep=False`: every window is all masks."""
+
+    def rows(self, window_limit: int | None = None) -> Rows[S]:
+        self._size = self.window_size(window_limit)
+        return Rows(self.seq, commit=self.pending, window=[self.spec.mask_id] * self._size)
+
+    def _digest(self, logits: RowLogits) -> None:
+        self.cached += len(self.pending)
+        reading = self.read(_window_of(logits, self._size), self._size, entropy=self._rule.needs_entropy)
+        commit_W = self._rule.select(reading.confidence_R, np.ones(self._size, dtype=np.bool_), reading.entropy_R)
+        picked = self._size if commit_W.all() else max(1, int(commit_W.argmin()))  # the run from the start
+        before = len(self.tokens)
+        columns, confidences = reading.index_R[:picked].tolist(), reading.confidence_R[:picked].tolist()
+        for index_k, confidence in zip(columns, confidences, strict=True):
+            if not self.accept(index_k, confidence):
+                return
+        self.pending = self.tokens[before:]
 
 
 @dataclass(frozen=True)
@@ -29,7 +56,9 @@ class _Kept:
     step: int
 
 
-class SlidingDecoder(SequenceDecoder[S]):
+class KeepingDecoder(SequenceDecoder[S]):
+    """`keep=True`: the window is what was chosen ahead of the text, and masks."""
+
     def __init__(self, seq: S, spec: RuntimeSpec, config: DecodeConfig, rng: np.random.Generator) -> None:
         super().__init__(seq, spec, config, rng)
         self._window: list[_Kept | None] = []
@@ -48,24 +77,19 @@ class SlidingDecoder(SequenceDecoder[S]):
         self.cached += len(self.pending)
         size = len(self._window)
         masked_W = np.array([t is None for t in self._window], dtype=np.bool_)
-        if logits.window_WK is None or len(logits.window_WK) != size:
-            raise ModelError(f"the runtime gave no logits for a window of {size} rows")
         at = np.flatnonzero(masked_W)
-        reading = self.read(logits.window_WK[at], len(at), entropy=self._rule.needs_entropy)
+        reading = self.read(_window_of(logits, size)[at], len(at), entropy=self._rule.needs_entropy)
         confidence_W = np.ones(size, dtype=np.float32)
         confidence_W[at] = reading.confidence_R
         entropy_W = np.zeros(size, dtype=np.float32)
         if reading.entropy_R is not None:
             entropy_W[at] = reading.entropy_R
         commit_W = self._rule.select(confidence_W, masked_W, entropy_W)
-        if not self.config.keep:
-            commit_W[0] = True
-            commit_W &= np.logical_and.accumulate(commit_W)
         for row, w in enumerate(at):
             if commit_W[w]:
                 index_k = int(reading.index_R[row])
                 self._window[w] = _Kept(index_k, float(reading.confidence_R[row]), self.forwards)
-                if index_k == self.eos_k:  # columns to its right are not text
+                if index_k == self.eos_k:  # what was chosen right of it is not text
                     del self._window[w + 1 :]
                     break
         self._take_prefix()

@@ -68,6 +68,11 @@ from derender.assemble.join import join_lines, join_pair, vocabulary_of
         (["https://doi.org/10.21105/", "joss.01234"], "https://doi.org/10.21105/joss.01234"),
         (["doi:10.1000/abc-", "def"], "doi:10.1000/abc-def"),
         (["https://example.org/self", "/test?x=1"], "https://example.org/self/test?x=1"),
+        (["https://doi.org/10.48550/ARXIV.", "2212.07005"], "https://doi.org/10.48550/ARXIV.2212.07005"),
+        (["https://doi.org/10.1111/j.", "1745-6584.x, and"], "https://doi.org/10.1111/j.1745-6584.x, and"),
+        (["https://example.org/page.", "3 of them"], "https://example.org/page. 3 of them"),
+        (["https://github.com/nick/", "SomeProject"], "https://github.com/nick/SomeProject"),
+        (["84(5). https:", "//doi.org/10.1/x"], "84(5). https://doi.org/10.1/x"),
         (["https://example.org/page.", "Then we"], "https://example.org/page. Then we"),
         (["https://example.org/", "and then"], "https://example.org/ and then"),
         (["(https://example.org)", "is/are"], "(https://example.org) is/are"),
@@ -82,6 +87,16 @@ def test_vocabulary_decides_what_rules_cannot() -> None:
     assert join_lines(["the metal-", "insulator"], {"metal", "insulator"}) == "the metal-insulator"
     assert join_lines(["a cross-", "road"], {"crossroad"}) == "a crossroad"
     assert join_lines(["the INTRO-", "DUCTION"], {"introduction"}) == "the INTRODUCTION"
+
+
+def test_capitals_all_around_do_not_hide_a_word_break() -> None:
+    assert join_lines(["WATER MODEL CALIBRA-", "TION AND USE"]) == "WATER MODEL CALIBRATION AND USE"
+    assert join_lines(["we ran the GPU-", "CPU code"]) == "we ran the GPU-CPU code"
+
+
+def test_korean_words_are_mended_when_the_document_knows_them() -> None:
+    assert join_lines(["단계 에 돌", "입하였음을"], {"돌입하였음을"}) == "단계 에 돌입하였음을"
+    assert join_lines(["단계 에 돌", "입하였음을"]) == "단계 에 돌 입하였음을"
 
 
 def test_vocabulary_leaves_out_words_cut_by_a_line_end() -> None:

@@ -148,9 +148,11 @@ def test_table_with_spans_is_one_html_block() -> None:
     assert [cell.text for cell in html_to_cells(table)] == ["a\n\nb", "", "<i>"]
 
 
-def test_two_lists_stay_two() -> None:
-    markdown = to_markdown(make(region(T.LIST, "- a"), region(T.LIST, "- b")))
-    assert READER.render(markdown).count("<ul>") == 2
+def test_a_list_cut_into_regions_is_one_and_new_numbers_open_a_new_one() -> None:
+    cut = make(region(T.LIST, "1. a"), region(T.LIST, "    - b"), region(T.LIST, "2. c"))
+    assert to_markdown(cut) == "1. a\n    - b\n2. c\n"
+    again = to_markdown(make(region(T.LIST, "1. a\n2. b"), region(T.LIST, "1. c")))
+    assert READER.render(again).count("<ol>") == 2
 
 
 def test_a_region_that_failed_is_named() -> None:

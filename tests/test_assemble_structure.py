@@ -135,6 +135,11 @@ def test_prose_is_no_list(lines: list[str]) -> None:
     assert types(mark_lists(document([region(T.TEXT, lines)]))) == [["text"]]
 
 
+def test_items_that_are_regions_of_their_own() -> None:
+    parts = [region(T.TEXT, "1. one", y=100), region(T.TEXT, "2. two", y=140), region(T.LIST, "– a dash", x=80, y=180)]
+    assert to_markdown(mark_lists(document(parts))) == "1. one\n2. two\n    - a dash\n"
+
+
 def test_items_are_cut_from_the_better_reading() -> None:
     lines = ["• flrst itern of", "all", "• sec0nd one"]
     doc = mark_lists(document([region(T.TEXT, lines, text="• first item of all • second one")]))
@@ -225,6 +230,11 @@ def test_left_and_right_headers_differ() -> None:
     assert {row[0] for row in types(mark_paratext(document(*pages)))} == {"header"}
 
 
+def test_page_numbers_of_a_small_page_on_large_paper() -> None:
+    pages = [[region(T.TEXT, "Body.", y=200), region(T.TEXT, str(n), y=670)] for n in (1, 2, 3)]
+    assert types(mark_paratext(document(*pages))) == [["text", "page_number"]] * 3
+
+
 def test_what_does_not_repeat_stays_body() -> None:
     tops = ["An opening line", "Other words here", "Third thing said", "Fourth and last"]
     doc = document(*[[region(T.TEXT, text, y=20), region(T.TEXT, "x", y=300)] for text in tops])
@@ -234,6 +244,10 @@ def test_what_does_not_repeat_stays_body() -> None:
 def test_repeated_text_in_mid_page_stays_body() -> None:
     doc = document(*[[region(T.TITLE, "Results", y=300)] for _ in range(4)])
     assert types(mark_paratext(doc)) == [["title"]] * 4
+
+
+def test_page_number_without_a_number_is_a_header() -> None:
+    assert types(mark_paratext(document([region(T.PAGE_NUMBER, "Issue and view", y=20)]))) == [["header"]]
 
 
 def test_lone_number_inside_the_page_stays_body() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from derender.assemble.captions import caption_targets
-from derender.assemble.join import join_pair
+from derender.assemble.join import join_pair, vocabulary_of
 from derender.assemble.script import clean
 from derender.document import PARATEXT, Document, Page, Region, RegionType
 
@@ -58,17 +58,25 @@ def blocks(doc: Document, keep_paratext: bool = False) -> list[Block]:
     """All blocks of the document. A caption directly follows (figure) or precedes (table) in its block's `captions`."""
     result: list[Block] = []
     heads: dict[str, Block] = {}  # region id -> the block that its text went to; a later page may use the id again
+    vocabulary: frozenset[str] | None = None
     for page, region in _regions(doc, keep_paratext):
         head = heads.get(region.continues) if region.continues else None
         if head is not None and head.type is not RegionType.TABLE and region.text.strip():
-            head.text = join_pair(head.text, region.text)
+            if vocabulary is None:
+                vocabulary = vocabulary_of(line.text for p in doc.pages for r in p.regions for line in r.lines)
+            head.text = join_pair(head.text, region.text, vocabulary)
             head.parts.append((page, region))
             heads[region.id] = head
             continue
-        block = Block(page, region, clean(region.text).strip(), [(page, region)])
+        block = Block(page, region, _text(region), [(page, region)])
         heads[region.id] = block
         result.append(block)
     return _with_captions(doc, result)
+
+
+def _text(region: Region) -> str:
+    text = clean(region.text).rstrip()
+    return text.lstrip("\n") if region.type is RegionType.LIST else text.lstrip()  # indentation is a list's nesting
 
 
 def _regions(doc: Document, keep_paratext: bool) -> Iterator[tuple[Page, Region]]:

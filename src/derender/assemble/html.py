@@ -142,7 +142,8 @@ def _missing(block: Block) -> str:
 
 def _list(items: list[Item]) -> str:
     lead = "".join(f"<p>{inline(item.text)}</p>" for item in items if item.lead)
-    return lead + _nested([item for item in items if not item.lead], 0)[0]
+    rest = [item for item in items if not item.lead]
+    return lead + _nested(rest, min((item.depth for item in rest), default=0))[0]
 
 
 def _nested(items: list[Item], depth: int) -> tuple[str, list[Item]]:

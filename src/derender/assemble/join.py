@@ -121,7 +121,9 @@ def _join(left: str, right: str, vocabulary: Collection[str] | None, spaced: boo
     head = re.search(r"\S*$", left)
     tail = re.match(r"\S*", right)
     assert head is not None and tail is not None  # both patterns match the empty string
-    if _URL_START.search(left) and _continues_url(head.group(), tail.group()):
+    if re.search(r"(?:^|[\s(<])(?:https?|ftp):$", left) and right.startswith("//"):
+        return left + right
+    if _URL_START.search(left) and _continues_url(head.group(), tail.group(), alone=tail.group() == right):
         return left + right
     if last in _HYPHENS:
         return _join_hyphen(left, right, head.group(), tail.group(), vocabulary)
@@ -129,13 +131,16 @@ def _join(left: str, right: str, vocabulary: Collection[str] | None, spaced: boo
         return left + right
     if is_spaceless(last) and is_spaceless(first):
         return left + right
+    if vocabulary and "\uac00" <= last <= "\ud7a3" and head.group() + tail.group().rstrip(".,") in vocabulary:
+        return left + right  # justified Korean breaks its words anywhere, without a hyphen
     if is_cjk(last) or is_cjk(first):
         both_words = last.isalnum() and first.isalnum()
         return left + (" " if spaced and both_words else "") + right
     return f"{left} {right}"
 
 
-def _continues_url(head: str, tail: str) -> bool:
+def _continues_url(head: str, tail: str, alone: bool) -> bool:
+    """Whether the chunk `tail` goes on the address that `head` ends with; alone: it has a line of its own."""
     bare = tail.strip(".,;:)]}>\"'")
     if not bare or is_cjk(tail[0]) or bare.lower() in _SMALL_WORDS or head.endswith((")", "]", ">", ",", ";", '"')):
         return False
@@ -145,9 +150,13 @@ def _continues_url(head: str, tail: str) -> bool:
         return True
     url_like = bool(_URL_LOOK.search(bare))
     if head.endswith("/"):
-        return url_like or bare.islower()
+        return url_like or alone or bare.islower() or bare[1:] != bare[1:].lower()
     if head.endswith("."):  # a full stop after a URL, unless what follows can only be more of it
-        return "/" in bare and not bare[0].isupper()
+        return (
+            ("/" in bare and not bare[0].isupper())
+            or bool(re.match(r"\d+[\d.\-]*[.\-/]?\w*$", bare) and alone)
+            or (bare[0].isdigit() and bool(re.search(r"[.\-/]\w", bare)) and not re.fullmatch(r"\d+\.\d+", bare))
+        )
     return "/" in bare and "://" not in bare and bare[0].islower()
 
 
@@ -166,8 +175,16 @@ def _join_hyphen(left: str, right: str, head: str, tail: str, vocabulary: Collec
         return f"{shown} {right}"  # "pre- and post-processing"
     if not a or not b or not (tail[0].islower() or _all_caps(a, b)):
         return shown + right
+    if _all_caps(a, b) and _is_shouted(left[: -len(head)] + right[len(tail) :]):
+        before, a, tail, b = before.lower(), a.lower(), tail.lower(), b.lower()
     # What a soft hyphen says is certain; a visible one needs evidence.
     return (left[:-1] if soft or _is_word_break(before, a, tail, b, vocabulary) else shown) + right
+
+
+def _is_shouted(text: str) -> bool:
+    """Whether the text around is set in capitals, so that capitals say nothing about a word."""
+    near = [char for char in text[-60:] if char.isalpha()]
+    return len(near) >= 8 and sum(char.isupper() for char in near) > 0.9 * len(near)
 
 
 def _all_caps(a: str, b: str) -> bool:

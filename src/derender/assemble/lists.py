@@ -13,12 +13,10 @@ from dataclasses import dataclass, replace
 from rapidfuzz.distance import Levenshtein, Opcodes
 
 from derender.assemble.join import join_lines
-from derender.document import Document, Line, Region, RegionType
+from derender.document import Document, Line, Page, Region, RegionType
 
-_SURE = (
-    "\u2022\u25aa\u25e6\u2023\u25cf\u25a0\u25a1\u25cb\u2043\u2219\u2756\u27a2\u2713\u2714\u25ba\u25b8\uf0b7\uf0a7\u00b7"
-)
-_BULLET = re.compile(rf"^(?P<mark>[{_SURE}])\s*(?=\S)|^(?P<weak>[-*\u2013\u2014o])\s+(?=\S)")
+_SURE = "\u2022\u25aa\u25e6\u2023\u25cf\u25a0\u25a1\u25cb\u2043\u2219\u2756\u27a2\u2713\u2714\u25ba\u25b8\uf0b7\uf0a7"
+_BULLET = re.compile(rf"^(?P<mark>[{_SURE}])\s*(?=\S)|^(?P<weak>[-*\u2013\u2014\u00b7o])\s+(?=\S)")
 _NUMBER = re.compile(r"^(?P<open>\(?)(?P<value>\d{1,3}|[a-z]|[ivx]{1,5}|[A-Z]|[IVX]{1,5})(?P<close>[.)])\s+(?=\S)")
 _CIRCLED = re.compile(r"^[\u2460-\u2473]\s*(?=\S)")
 _ITEM = re.compile(r"^(?P<indent> *)(?:-|(?P<number>\d{1,9})(?P<close>[.)])) (?P<text>.*)$")
@@ -46,7 +44,9 @@ def parse_items(text: str) -> list[Item]:
         match = _ITEM.match(line)
         if match is not None:
             number = match.group("number")
-            depth = min(len(match.group("indent")) // INDENT, items[-1].depth + 1 if items else 0)
+            depth = len(match.group("indent")) // INDENT
+            if items and not items[-1].lead:
+                depth = min(depth, items[-1].depth + 1)
             items.append(
                 Item(depth, int(number) if number else None, match.group("close") or "", match.group("text").strip())
             )
@@ -58,34 +58,88 @@ def parse_items(text: str) -> list[Item]:
 
 def mark_lists(doc: Document) -> Document:
     """Text regions whose lines open with markers become lists; the text of all lists is brought to the plain form."""
-    pages = [page.model_copy(update={"regions": [_mark(region) for region in page.regions]}) for page in doc.pages]
-    return doc.model_copy(update={"pages": pages})
+    return doc.model_copy(update={"pages": [_mark_page(page) for page in doc.pages]})
 
 
-def _mark(region: Region) -> Region:
-    if region.type not in (RegionType.TEXT, RegionType.LIST, RegionType.REFERENCE) or "\n" in region.text.strip():
-        return region
+@dataclass
+class _Found:
+    """A list before its text is written: lead, items as read (marker included), their left edges, height of a line."""
+
+    region: Region
+    lead: list[str]
+    pieces: list[str]
+    lefts: list[float]
+    line: float
+
+
+def _mark_page(page: Page) -> Page:
+    ordered = sorted(page.regions, key=lambda region: region.order)
+    changed: dict[int, Region] = {}
+    run: list[_Found] = []
+    for i, region in enumerate(ordered):
+        if region.type is RegionType.REFERENCE:
+            changed[id(region)] = _split_references(region)
+        neighbours = ordered[max(i - 1, 0) : i] + ordered[i + 1 : i + 2]
+        found = _find_items(region, neighbours)
+        if found is None or (run and abs(run[0].region.box[0] - region.box[0]) > 0.2 * page.width):
+            changed.update(_write_run(run))
+            run = []
+        if found is not None:
+            run.append(found)
+    changed.update(_write_run(run))
+    return page.model_copy(update={"regions": [changed.get(id(region), region) for region in page.regions]})
+
+
+def _find_items(region: Region, neighbours: list[Region]) -> _Found | None:
+    """The items of a list; None for what is no list, and for a list whose text has its items on lines already."""
+    if region.type not in (RegionType.TEXT, RegionType.LIST) or "\n" in region.text.strip():
+        return None
     lines = [line for line in region.lines if line.text.strip()]
-    starts = _item_starts(lines)
-    if region.type is RegionType.REFERENCE:
-        return _split_references(region, lines)
-    sure = [i for i in starts if lines[i].text.lstrip()[:1] in _SURE]
-    enough = len(starts) >= 2 or bool(sure) and sure[0] == 0
-    if region.type is RegionType.TEXT and (not enough or starts[0] > 1):
-        return region
-    if not starts:
-        return region
-    has_lead = starts[0] != 0
-    pieces = _cut(region.text, lines, [0, *starts] if has_lead else starts)
-    lead = [pieces.pop(0)] if has_lead else []
-    depths = _depths([lines[i].box[0] for i in starts], [line.box[3] - line.box[1] for line in lines])
-    items = [" " * (INDENT * depth) + _plain(piece) for piece, depth in zip(pieces, depths, strict=True) if piece]
-    text = "\n".join([*lead, *items])
-    return region.model_copy(update={"type": RegionType.LIST, "text": text, "level": None})
+    sure = region.type is RegionType.LIST or any(_consecutive(region, other) for other in neighbours)
+    starts = _item_starts(lines, sure)
+    bulleted = any(lines[i].text.lstrip()[:1] in _SURE for i in starts)
+    if not starts or (
+        region.type is RegionType.TEXT and not (sure or bulleted or (len(starts) > 1 and starts[0] <= 1))
+    ):
+        return None
+    pieces = _cut(region.text, lines, starts if starts[0] == 0 else [0, *starts])
+    lead = [] if starts[0] == 0 else [pieces.pop(0)]
+    heights = sorted(line.box[3] - line.box[1] for line in lines)
+    return _Found(region, lead, pieces, [lines[i].box[0] for i in starts], heights[len(heights) // 2])
 
 
-def _item_starts(lines: list[Line]) -> list[int]:
-    """Indices of the lines that open an item: bullets, and numbers where they count up (or letters, roman numerals)."""
+def _consecutive(a: Region, b: Region) -> bool:
+    """Whether two regions open with neighbouring numbers of one kind, or with the same dash: items set apart."""
+    if b.type not in (RegionType.TEXT, RegionType.LIST) or not a.lines or not b.lines:
+        return False
+    first, second = (region.lines[0].text.strip() for region in (a, b))
+    if _BULLET.match(first) and _BULLET.match(second):
+        return first[0] == second[0]
+    one, two = _NUMBER.match(first), _NUMBER.match(second)
+    if one is None or two is None or one.group("open", "close") != two.group("open", "close"):
+        return False
+    numbers = _values(one.group("value"))
+    return any(kind == other and abs(x - y) == 1 for kind, x in numbers for other, y in _values(two.group("value")))
+
+
+def _write_run(run: list[_Found]) -> dict[int, Region]:
+    """The regions of neighbouring lists with their text in plain form; nesting is measured over all of them."""
+    depths = iter(_depths([left for found in run for left in found.lefts], [found.line for found in run]))
+    result = {}
+    for found in run:
+        items = [
+            " " * (INDENT * depth) + _plain(piece) for piece, depth in zip(found.pieces, depths, strict=False) if piece
+        ]
+        update = {"type": RegionType.LIST, "text": "\n".join([*found.lead, *items]), "level": None}
+        result[id(found.region)] = found.region.model_copy(update=update)
+    return result
+
+
+def _item_starts(lines: list[Line], sure: bool) -> list[int]:
+    """Indices of the lines that open an item: bullets, and numbers where they count up (or letters, roman numerals).
+
+    sure: something else says that this is a list, so that a single mark at its start is enough.
+    """
     starts: list[int] = []
     expected: dict[tuple[str, str], int] = {}
     for i, line in enumerate(lines):
@@ -111,7 +165,7 @@ def _item_starts(lines: list[Line]) -> list[int]:
     weak = [i for i in starts if i not in numbered and lines[i].text.strip()[0] not in _SURE]
     # One dash, one "o", or one "1." can be anything: a second one must confirm it.
     for group in (numbered, weak):
-        if len(group) == 1:
+        if len(group) == 1 and not (sure and group[0] == 0):
             starts.remove(group[0])
     return starts
 
@@ -194,10 +248,11 @@ def _plain(piece: str) -> str:
 _REFERENCE_START = re.compile(r"^(?:\[[\w+.,\- ]{1,12}\]|\d{1,3}\.)\s")
 
 
-def _split_references(region: Region, lines: list[Line]) -> Region:
+def _split_references(region: Region) -> Region:
     """A reference region with several "[12] ..." entries gets one entry a line."""
+    lines = [line for line in region.lines if line.text.strip()]
     starts = [i for i, line in enumerate(lines) if _REFERENCE_START.match(line.text.strip() + " ")]
-    if len(starts) < 1 or len(lines) < 2:
+    if not starts or len(lines) < 2 or "\n" in region.text.strip():
         return region
     pieces = _cut(region.text, lines, starts if starts[0] == 0 else [0, *starts])
     return region.model_copy(update={"text": "\n".join(piece for piece in pieces if piece)})

@@ -7,6 +7,7 @@ lines and does not decide structure: titles, lists and joined paragraphs come fr
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import PurePosixPath
 from urllib.parse import quote
 
@@ -40,30 +41,47 @@ def to_markdown(
     """
     pieces: list[str] = []
     shown = 0
+    running: list[Item] = []  # items of the list that `pieces` ends with
     for block in blocks(doc, keep_paratext):
-        if page_markers:
+        if page_markers and block.page.number > shown:
             # Every page gets its marker, empty ones too, so that markers can be counted.
-            starting = [page.number for page in doc.pages if shown < page.number <= block.page.number]
-            pieces += [f"<!-- page {number} -->" for number in starting]
-            shown = max(shown, block.page.number)
-        pieces += _block(block, image_dir)
+            pieces += [_marker(page.number) for page in doc.pages if shown < page.number <= block.page.number]
+            shown, running = block.page.number, []
+        if block.type is not RegionType.LIST or not block.text:
+            pieces += _block(block, image_dir)
+            running = []
+            continue
+        lead, items = _lead_and_items(block)
+        if not lead and items and running and _goes_on(running, items[0]):
+            pieces[-1] += "\n" + _list(items, block.region.source == "text_layer")
+        else:
+            if not lead and running:
+                pieces.append("<!-- -->")  # or a reader would make one list of the two
+            pieces += _block(block, image_dir)
+            running = []
+        running += items
     if page_markers:
-        pieces += [f"<!-- page {page.number} -->" for page in doc.pages if page.number > shown]
-    return "\n\n".join(_apart(pieces)) + "\n" if pieces else ""
+        pieces += [_marker(page.number) for page in doc.pages if page.number > shown]
+    return "\n\n".join(pieces) + "\n" if pieces else ""
 
 
-def _apart(pieces: list[str]) -> list[str]:
-    """Two lists in a row would be read as one: an empty comment keeps them apart."""
-    result: list[str] = []
-    for piece in pieces:
-        if result and _is_list(result[-1]) and _is_list(piece):
-            result.append("<!-- -->")
-        result.append(piece)
-    return result
+def _marker(number: int) -> str:
+    return f"<!-- page {number} -->"
 
 
-def _is_list(piece: str) -> bool:
-    return bool(re.match(r"(?:- |\d{1,9}[.)] )", piece))
+def _goes_on(running: list[Item], first: Item) -> bool:
+    """Whether `first` opens a region that goes on the list written so far (the layout may cut lists up)."""
+    if first.depth > running[-1].depth:
+        return True
+    last = next((item for item in reversed(running) if item.depth <= first.depth), running[0])
+    if first.number is None or last.number is None:
+        return first.number is last.number
+    return first.number == last.number + 1 and first.close == last.close
+
+
+def _lead_and_items(block: Block) -> tuple[list[Item], list[Item]]:
+    items = parse_items(block.text)
+    return [item for item in items if item.lead], [item for item in items if not item.lead]
 
 
 def _block(block: Block, image_dir: str) -> list[str]:
@@ -74,7 +92,11 @@ def _block(block: Block, image_dir: str) -> list[str]:
     if region.type is RegionType.TITLE and text:
         pieces.append(_heading(text, region.level or 1, region.source == "text_layer"))
     elif region.type is RegionType.LIST and text:
-        pieces += _list(parse_items(text), region.source == "text_layer")
+        plain = region.source == "text_layer"
+        lead, items = _lead_and_items(block)
+        shift = items[0].depth if items else 0  # alone, a deeper list starts at the margin
+        pieces += [escape_block(item.text, plain) for item in lead]
+        pieces += [_list([replace(item, depth=max(item.depth - shift, 0)) for item in items], plain)] if items else []
     elif region.type is RegionType.TABLE and (region.cells or region.html):
         pieces += _table(block)
     elif region.type is RegionType.FORMULA and region.latex:
@@ -97,16 +119,13 @@ def _heading(text: str, level: int, plain: bool) -> str:
     return f"{'#' * min(max(level, 1), 6)} {text}"
 
 
-def _list(items: list[Item], plain: bool) -> list[str]:
-    pieces = [escape_block(item.text, plain) for item in items if item.lead]
+def _list(items: list[Item], plain: bool) -> str:
     lines = []
     for item in items:
-        if not item.lead:
-            marker = "-" if item.number is None else f"{item.number}{item.close}"
-            text = escape_block(item.text, plain)
-            text = re.sub(r"^\[([ xX])\](?=\s)", r"\\[\1]", text)  # not a task list
-            lines.append(f"{' ' * (INDENT * item.depth)}{marker} {text}")
-    return pieces + (["\n".join(lines)] if lines else [])
+        marker = "-" if item.number is None else f"{item.number}{item.close}"
+        text = re.sub(r"^\[([ xX])\](?=\s)", r"\\[\1]", escape_block(item.text, plain))  # not a task list
+        lines.append(f"{' ' * (INDENT * item.depth)}{marker} {text}")
+    return "\n".join(lines)
 
 
 def _table(block: Block) -> list[str]:

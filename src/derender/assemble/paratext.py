@@ -1,7 +1,8 @@
 """Running headers, footers and page numbers: found because they repeat from page to page, or count with the pages.
 
-Looks only at the top and bottom eighth of a page, so a slide's title in the middle stays body text. Does not remove
-anything: the regions change their type, and writers leave paratext out unless asked for it.
+Looks only at the top and bottom eighth of a page, and up to a fifth for what has nothing beyond it (a small page on
+larger paper), so a slide's title in the middle stays body text. Does not remove anything: the regions change their
+type, and writers leave paratext out unless asked for it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from derender.assemble.lists import roman_value
 from derender.document import PARATEXT, Document, Page, Region, RegionType
 
 _BAND = 0.125
+_WIDE_BAND = 0.2
 _NUMBER_BAND = 0.1
 _WINDOW = 4  # pages to either side: left and right pages, chapters with their own headers
 _PAGE_WORD = r"(?:page|p\.|seite|s\.|página|pagina|pág\.|стр\.|第|sheet|blatt)"
@@ -54,6 +56,10 @@ def mark_paratext(doc: Document) -> Document:
             if number is not None:
                 if _is_page_number(candidate, number, doc.pages[index], shifts, len(doc.pages)):
                     new_type[id(candidate.region)] = RegionType.PAGE_NUMBER
+            elif candidate.region.type is RegionType.PAGE_NUMBER and not any(
+                c.isdigit() for c in candidate.region.text
+            ):
+                new_type[id(candidate.region)] = RegionType.HEADER if candidate.top else RegionType.FOOTER
             elif _repeats(candidate, by_page):
                 new_type[id(candidate.region)] = RegionType.HEADER if candidate.top else RegionType.FOOTER
     pages = []
@@ -69,16 +75,26 @@ def mark_paratext(doc: Document) -> Document:
 
 
 def _candidates(page: Page, index: int) -> list[_Candidate]:
-    found = []
+    found: list[_Candidate] = []
+    if page.height <= 0:
+        return found
     for region in page.regions:
-        top = region.box[3] <= _BAND * page.height
-        bottom = region.box[1] >= (1 - _BAND) * page.height
+        upper, lower = region.box[3] / page.height, region.box[1] / page.height
+        top = upper <= _BAND or (upper <= _WIDE_BAND and _is_outermost(region, page, top=True))
+        bottom = lower >= 1 - _BAND or (lower >= 1 - _WIDE_BAND and _is_outermost(region, page, top=False))
         # A header that the layout knew already may still be a page number, and confirms its neighbours.
         if (top or bottom) and (region.type in _CANDIDATES or region.type in PARATEXT) and region.text.strip():
             middle = (region.box[1] + region.box[3]) / 2 / page.height
             key = re.sub(r"\d+", "#", " ".join(region.text.lower().split()))
             found.append(_Candidate(region, index, top, middle, key))
     return found
+
+
+def _is_outermost(region: Region, page: Page, top: bool) -> bool:
+    """Whether no other region of the page lies further out than this one."""
+    if top:
+        return all(other is region or other.box[1] >= region.box[1] for other in page.regions)
+    return all(other is region or other.box[3] <= region.box[3] for other in page.regions)
 
 
 def _repeats(candidate: _Candidate, by_page: list[list[_Candidate]]) -> bool:
@@ -110,9 +126,5 @@ def _number_shifts(doc: Document, by_page: list[list[_Candidate]]) -> dict[int, 
 def _is_page_number(c: _Candidate, number: int, page: Page, shifts: dict[int, int], pages: int) -> bool:
     if shifts.get(number - page.number, 0) >= 2 or _PAGE_NUMBER.match(c.region.text.strip())["word"]:  # type: ignore[index]
         return True
-    outermost = all(
-        other is c.region or (other.box[1] >= c.region.box[1] if c.top else other.box[3] <= c.region.box[3])
-        for other in page.regions
-    )
     edge = c.place < _NUMBER_BAND if c.top else c.place > 1 - _NUMBER_BAND
-    return outermost and edge and c.region.type is not RegionType.TITLE
+    return edge and _is_outermost(c.region, page, c.top) and c.region.type is not RegionType.TITLE

@@ -10,21 +10,31 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import Any
 
 import numpy as np
 
 from derender.document import Box, RegionType
 from derender.layout.assign import assign
 from derender.layout.detect_lines import LineDetector
-from derender.layout.detect_regions import RegionDetector
+from derender.layout.detect_regions import PICTURES, RegionDetector
 from derender.layout.drafts import Draft, PageText, page_text, weighted_median
 from derender.layout.furniture import name_furniture
 from derender.layout.ink import Ink
+from derender.layout.kinds import settle_kinds, settle_title_block
+from derender.layout.letters import Letters, find_letters, lone_marks, take_in_bullets
 from derender.layout.merge_lines import join_pieces, lines_from_words, split_bridges
 from derender.layout.order import line_order, reading_order
 from derender.layout.split import is_bold, split_regions
-from derender.layout.types import LayoutOptions, LayoutRegion, PageLayout, TextLineBox, WordLike, box_of, hull
+from derender.layout.types import (
+    DetectedRegion,
+    LayoutOptions,
+    LayoutRegion,
+    PageLayout,
+    TextLineBox,
+    WordLike,
+    box_of,
+    hull,
+)
 from derender.recognise.types import Image, Quad
 
 
@@ -50,11 +60,12 @@ class LayoutAnalyser:
         clock = _Clock(page)
         if min(image.shape[:2]) < 8:
             return page
+        letters: Letters | None = None
         if words:
             lines = lines_from_words(words)
         else:
             found = self._lines.detect(image, px_per_pt)
-            lines = found.lines
+            lines, letters = found.lines, found.letters
             page.warnings += found.warnings
         clock("lines")
         page.skew = skew_of(lines)
@@ -63,7 +74,9 @@ class LayoutAnalyser:
         lines = [turn.level_line(line) for line in lines]
         regions = self._regions.detect(level)
         clock("regions")
-        page.regions, page.lines_found = arrange(level, lines, regions, mend=not words)
+        if letters and turn.angle:
+            letters = find_letters(level)
+        page.regions, page.lines_found = arrange(level, lines, regions, letters)
         page.regions = [turn.restore(region) for region in page.regions]
         kept = sum(len(r.lines) + len(r.inner_lines) for r in page.regions)
         page.coverage = kept / page.lines_found if page.lines_found else 1.0
@@ -72,24 +85,30 @@ class LayoutAnalyser:
 
 
 def arrange(
-    level: Image, lines: Sequence[TextLineBox], regions: Sequence[Any], mend: bool = True
+    level: Image, lines: Sequence[TextLineBox], regions: Sequence[DetectedRegion], letters: Letters | None
 ) -> tuple[list[LayoutRegion], int]:
     """Regions in reading order, and the number of lines they share out.
 
-    level: picture with level lines; lines and regions (DetectedRegion) in its pixels. mend: join and split detected
-    lines first.
+    level: picture with level lines; lines, regions and letters in its pixels. With letters the lines are taken for
+    detected ones: they are mended, and bullets and lone marks are added; None means native lines, which stay as they
+    are.
     """
     ink = Ink(level)
-    if mend:
+    if letters:
         lines = join_pieces(split_bridges(lines, regions, ink), regions)
+        lines = take_in_bullets(letters, lines)
+        lines = [*lines, *lone_marks(letters, lines, [r.box for r in regions if r.type in PICTURES])]
     lines = [ink.measure(line) for line in lines]
     text = page_text(lines)
     size = (float(level.shape[1]), float(level.shape[0]))
     drafts = assign(lines, regions, text, ink)
     drafts = split_regions(drafts, text, ink)
+    drafts = settle_kinds(drafts, text)
     drafts = name_furniture(drafts, size, text, ink)
     order = reading_order([d.box for d in drafts], [d.type for d in drafts], size)
-    return [_finish(drafts[i], place, text) for place, i in enumerate(order)], len(lines)
+    drafts = [drafts[i] for i in order]
+    settle_title_block(drafts, text)
+    return [_finish(draft, place, text) for place, draft in enumerate(drafts)], len(lines)
 
 
 def _finish(draft: Draft, order: int, text: PageText) -> LayoutRegion:

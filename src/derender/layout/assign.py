@@ -100,7 +100,9 @@ def _settle_figures(lines: list[TextLineBox], regions: list[DetectedRegion], ink
     for region in regions:
         if region.type is RegionType.FIGURE:
             inner = [line for line in lines if _inside(line, region.box)]
-            if _mostly_text(inner, region.box, ink):
+            texts = [r.box for r in regions if r.type not in PICTURES]
+            free = [line for line in inner if not any(_inside(line, b) for b in texts)]
+            if _mostly_text(inner, free, region.box, ink):
                 if _is_grid(inner):
                     result.append(DetectedRegion(RegionType.TABLE, region.box, region.score))
                 continue
@@ -113,8 +115,15 @@ def _inside(line: TextLineBox, box: Box) -> bool:
     return box[0] <= x <= box[2] and box[1] <= y <= box[3]
 
 
-def _mostly_text(inner: Sequence[TextLineBox], box: Box, ink: Ink) -> bool:
-    """Whether lines fill a good part of a box and little ink lies outside of them."""
+def _mostly_text(inner: Sequence[TextLineBox], free: Sequence[TextLineBox], box: Box, ink: Ink) -> bool:
+    """Whether a box holds paragraphs of its own, or lines fill a good part of it and little ink lies outside of them.
+
+    inner: lines in the box; free: those of them that lie in no text region.
+    """
+    prose = [line for line in free if _prose(line, free)]
+    # A photo of a page: paragraphs whatever surrounds them.
+    if len(prose) >= 6 and sum(area(line.box) for line in prose) > 0.12 * area(box):
+        return True
     if len(inner) < 4 or sum(intersection(line.box, box) for line in inner) < 0.16 * area(box):
         return False
     crop = ink.crop(box)
@@ -126,6 +135,19 @@ def _mostly_text(inner: Sequence[TextLineBox], box: Box, ink: Ink) -> bool:
         )
         outside[max(0, y0) : y1 + 1, max(0, x0) : x1 + 1] = False
     return bool(np.mean(outside) < 0.02)
+
+
+def _prose(line: TextLineBox, others: Sequence[TextLineBox]) -> bool:
+    """Whether a line is long and has a line of about its extent directly above or below."""
+    if line.vertical or line.width < 10 * line.height:
+        return False
+    for other in others:
+        distance = abs(other.centre[1] - line.centre[1])
+        if other is not line and 0.5 * line.height < distance < 1.8 * line.height:
+            shared = overlap(line.box[0], line.box[2], other.box[0], other.box[2])
+            if shared > 0.75 * max(line.width, other.width):
+                return True
+    return False
 
 
 def _is_grid(lines: Sequence[TextLineBox]) -> bool:
@@ -164,17 +186,6 @@ def _neighbour(line: TextLineBox, drafts: list[Draft], text: PageText) -> Draft 
             continue
         box = draft.box
         if draft.type is RegionType.FORMULA:
-            # An equation's number stands level with it at the column's edge.
-            middle = line.centre[1]
-            near = box[1] <= middle <= box[3] and line.width < 5 * line.height and line.box[0] > box[2]
-            clear = not any(
-                d is not draft
-                and overlap(d.box[0], d.box[2], box[2], line.box[0]) > 0
-                and d.box[1] <= middle <= d.box[3]
-                for d in drafts
-            )
-            if near and clear and line.box[0] - box[2] < 1.2 * (box[2] - box[0]) + 12 * line.height:
-                best = min(best or (1e9, i), (line.box[0] - box[2], i))
             continue
         if draft.type is RegionType.TABLE:
             if intersection(line.box, box) > 0.3 * area(line.box):
@@ -183,7 +194,7 @@ def _neighbour(line: TextLineBox, drafts: list[Draft], text: PageText) -> Draft 
         if not draft.lines or draft.type in (RegionType.HEADER, RegionType.FOOTER):
             continue
         nearest = min(draft.lines, key=lambda o: abs(o.centre[1] - line.centre[1]))
-        if not 0.75 < _size(line) / max(1e-6, _size(nearest)) < 1.33:
+        if not alike(line, nearest, 1.33):
             continue
         shared = overlap(line.box[0], line.box[2], box[0], box[2])
         gap = max(line.box[1] - nearest.box[3], nearest.box[1] - line.box[3])
@@ -192,15 +203,22 @@ def _neighbour(line: TextLineBox, drafts: list[Draft], text: PageText) -> Draft 
                 continue
             trial = hull([box, line.box])
             if not any(
-                d is not draft and intersection(trial, d.box) > intersection(box, d.box) + 0.2 * area(line.box)
+                d is not draft
+                and intersection(trial, d.box)
+                > intersection(box, d.box) + intersection(line.box, d.box) + 0.2 * area(line.box)
                 for d in drafts
             ):
                 best = min(best or (1e9, i), (max(0.0, gap), i))
     return drafts[best[1]] if best else None
 
 
-def _size(line: TextLineBox) -> float:
-    return line.x_height or 0.5 * line.height
+def alike(a: TextLineBox, b: TextLineBox, most: float) -> bool:
+    """Whether two lines' type sizes differ by no more than a factor, by x-height or by box height.
+
+    Either is enough: capitals and digits raise the x-height, and lines without descenders have lower boxes.
+    """
+    ratios = [(a.height, b.height)] + ([(a.x_height, b.x_height)] if a.x_height and b.x_height else [])
+    return any(1 / most < p / max(1e-6, q) < most for p, q in ratios)
 
 
 def group_lines(free: Sequence[TextLineBox], taken: Sequence[Box], text: PageText) -> list[Draft]:
@@ -227,7 +245,7 @@ def _continues(group: list[TextLineBox], line: TextLineBox, text: PageText) -> b
             beside < 1.0 * max(line.width, last.width)
             and overlap(line.box[1], line.box[3], last.box[1], last.box[3]) > 0
         )
-    if not 0.72 < _size(line) / max(1e-6, _size(last)) < 1.4:
+    if not alike(line, last, 1.4):
         return False
     gap = line.box[1] - last.box[3]
     if gap > 0.55 * min(line.height, last.height) or line.centre[1] - last.centre[1] < 0.4 * last.height:

@@ -1,8 +1,8 @@
 """Finds text lines in a page picture with the PP-OCRv6 detector that the rapidocr wheel packages (Apache-2.0).
 
 The detector's cost grows with its input's area, so the input is made as small as the letters allow: their height is
-estimated from connected components. Pages that stay too large at that scale are cut into overlapping tiles. Does not
-read text, and does not merge or split lines (merge_lines.py does).
+estimated from connected components (letters.py). Pages that stay too large at that scale are cut into overlapping
+tiles. Does not read text, and does not merge or split lines (merge_lines.py does).
 """
 
 from __future__ import annotations
@@ -16,48 +16,28 @@ import numpy as np
 
 from derender.document import Box
 from derender.errors import ModelError
+from derender.layout.letters import Letters, find_letters, small_print
 from derender.layout.types import LayoutOptions, TextLineBox, area, box_of, intersection
 from derender.recognise.types import Image, Quad
 
 _STRIDE = 32  # the network's input sides are multiples of this
 _PAD = 16  # blank border in input pixels: the detector misses text that touches the picture's edge
 _TILE_OVERLAP = 0.12
+_CLOSER_PIXELS = 2.5e6  # most input pixels spent on a second, closer look at small print
 _MODEL = "PP-OCRv6_det_small.onnx"
 
-
-def estimate_x_height(image: Image) -> float | None:
-    """Height in pixels of most small letters of a page, or None when too few letter-like shapes are found.
-
-    image: (H, W, 3) uint8 RGB. Letters are connected components of the locally thresholded picture, dark on light or,
-    where that gives too few, light on dark. The median height of components that are neither specks nor rules is
-    close to the x-height of Latin text and to 0.8 of the body of Chinese characters.
-    """
-    import cv2
-
-    grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
-    shrink = min(1.0, 3000 / max(grey.shape))
-    if shrink < 1:
-        grey = cv2.resize(grey, None, fx=shrink, fy=shrink, interpolation=cv2.INTER_AREA)
-    best: tuple[int, float] | None = None
-    for flag in (cv2.THRESH_BINARY_INV, cv2.THRESH_BINARY):
-        source = grey if flag == cv2.THRESH_BINARY_INV else grey
-        offset = 15 if flag == cv2.THRESH_BINARY_INV else -15
-        mask = cv2.adaptiveThreshold(source, 255, cv2.ADAPTIVE_THRESH_MEAN_C, flag, 31, offset)
-        _, _, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)
-        width, height, size = (stats[1:, i].astype(np.float64) for i in (2, 3, 4))
-        letter = (height >= 4) & (height <= 120) & (width >= 2) & (width <= 6 * height) & (height <= 6 * width)
-        letter &= (size > 0.15 * width * height) & (size < 0.98 * width * height + 4)
-        count = int(letter.sum())
-        if count >= 30 and (best is None or count > 3 * best[0]):
-            best = (count, float(np.median(height[letter])) / shrink)
-    return best[1] if best else None
+Found = tuple[Quad, float, Box]
+"""A line's corners, its score, and the tile it was found in; page pixels."""
 
 
 @dataclass(frozen=True)
 class DetectedLines:
-    """Lines of one page. scale: detector input pixels per page pixel; tiles: how many inputs were run."""
+    """Lines of one page. letters: the page's letter-like shapes; scale: detector input pixels per page pixel; tiles:
+    inputs run.
+    """
 
     lines: list[TextLineBox]
+    letters: Letters
     scale: float
     tiles: int
     warnings: list[str]
@@ -102,8 +82,8 @@ class LineDetector:
                 self._load()
         height, width = image.shape[:2]
         warnings: list[str] = []
-        letter = estimate_x_height(image) or 4.5 * px_per_pt
-        scale = float(np.clip(self.options.x_height / letter, 0.05, 3.0))
+        letters = find_letters(image)
+        scale = float(np.clip(self.options.x_height / (letters.x_height or 4.5 * px_per_pt), 0.05, 3.0))
         # Handwriting and posters have large letters beside small ones: do not go below a thumbnail.
         scale = max(scale, min(1.0, 480 / max(height, width)))
         tiles = self._tiles(width, height, scale)
@@ -115,15 +95,47 @@ class LineDetector:
                 f"The page was shrunk to {scale:.2f} of its size to find text lines; letters under "
                 f"{self.options.x_height * 0.6 / scale:.0f} pixels may be missed."
             )
-        found: list[tuple[Quad, float, Box]] = []
+        found: list[Found] = []
         for x0, y0, x1, y1 in tiles:
             for quad, score in self._run(image[y0:y1, x0:x1], scale):
                 moved: Quad = tuple((x + x0, y + y0) for x, y in quad)  # type: ignore[assignment]
                 found.append((moved, score, (x0, y0, x1, y1)))
         if len(tiles) > 1:
-            found = _drop_cut_copies(found, width, height)
+            found = _drop_cut_copies(found)
+        found = self._small_print(image, letters, scale, found)
         lines = [TextLineBox(quad=q, box=box_of(q), score=s, vertical=is_vertical(q)) for q, s, _ in found]
-        return DetectedLines(lines, scale, len(tiles), warnings)
+        return DetectedLines(lines, letters, scale, len(tiles), warnings)
+
+    def _small_print(self, image: Image, letters: Letters, scale: float, found: list[Found]) -> list[Found]:
+        """Looks again, closer, where letters are clearly smaller than the page's; the closer look replaces the
+        first.
+        """
+        height, width = image.shape[:2]
+        spent = 0.0
+        for box, x_height in small_print(letters, (width, height)):
+            closer = min(3.0, self.options.x_height / x_height)
+            spent += area(box) * closer * closer
+            if closer < 1.25 * scale or spent > _CLOSER_PIXELS:
+                continue
+            x0, y0, x1, y1 = (round(v) for v in box)
+            own: Box = (x0, y0, x1, y1)
+            inside = [f for f in found if intersection(box_of(f[0]), own) > 0.95 * area(box_of(f[0]))]
+            kept = [f for f in found if f not in inside]
+            fresh: list[Found] = []
+            for quad, score in self._run(image[y0:y1, x0:x1], closer):
+                moved: Quad = tuple((x + x0, y + y0) for x, y in quad)  # type: ignore[assignment]
+                lies = box_of(moved)
+                cut = (lies[0] < x0 + 2 and x0 > 0) or (lies[2] > x1 - 2 and x1 < width)
+                cut = cut or (lies[1] < y0 + 2 and y0 > 0) or (lies[3] > y1 - 2 and y1 < height)
+                if not cut and not any(intersection(lies, box_of(k[0])) > 0.4 * area(lies) for k in kept):
+                    fresh.append((moved, score, own))
+            lost = [
+                f
+                for f in inside
+                if sum(intersection(box_of(f[0]), box_of(n[0])) for n in fresh) < 0.3 * area(box_of(f[0]))
+            ]
+            found = kept + fresh + lost
+        return found
 
     def _tiles(self, width: int, height: int, scale: float) -> list[tuple[int, int, int, int]]:
         """Overlapping tiles (x0, y0, x1, y1) in page pixels, each at most max_side on its long side after scaling."""
@@ -173,12 +185,12 @@ def is_vertical(quad: Quad) -> bool:
     return side > 2.2 * top
 
 
-def _drop_cut_copies(found: list[tuple[Quad, float, Box]], width: int, height: int) -> list[tuple[Quad, float, Box]]:
+def _drop_cut_copies(found: list[Found]) -> list[Found]:
     """Removes lines that an overlapping tile shows more completely: of two that share most of the smaller, the larger
     stays.
     """
     order = sorted(found, key=lambda item: -area(box_of(item[0])))
-    kept: list[tuple[Quad, float, Box]] = []
+    kept: list[Found] = []
     for item in order:
         box = box_of(item[0])
         if not any(k[2] != item[2] and intersection(box, box_of(k[0])) > 0.6 * area(box) for k in kept):

@@ -26,8 +26,10 @@ class Draft:
 
     @property
     def box(self) -> Box:
-        """Hull of the lines and, for pictures, of the detector's box."""
-        boxes = [line.box for line in self.lines] + [line.box for line in self.inner]
+        """Hull of the lines and, for pictures, of the detector's box; a formula's number stands outside."""
+        boxes = [line.box for line in self.lines]
+        if self.type is not RegionType.FORMULA:
+            boxes += [line.box for line in self.inner]
         return hull(boxes + ([self.frame] if self.frame else []))
 
 

@@ -17,6 +17,7 @@ from derender.layout.types import overlap
 
 _TOP, _BOTTOM = 0.11, 0.885  # outer strips, in shares of the page's height
 _LEAST_LINES = 8
+_MANY_LINES = 20  # with fewer, a running line must stand further apart
 _RUNNING = frozenset({RegionType.HEADER, RegionType.FOOTER})
 _CANDIDATES = (
     frozenset({RegionType.TEXT, RegionType.TITLE, RegionType.REFERENCE, RegionType.LIST, RegionType.CAPTION}) | _RUNNING
@@ -54,33 +55,40 @@ def name_furniture(drafts: Sequence[Draft], size: tuple[float, float], text: Pag
 def _strip(
     draft: Draft, drafts: Sequence[Draft], size: tuple[float, float], text: PageText, ink: Ink
 ) -> RegionType | None:
-    """HEADER or FOOTER when a draft lies in an outer strip, apart from the body; else None."""
+    """HEADER or FOOTER when a draft lies in an outer strip, apart from the body; else None.
+
+    Without the detector's word for it, only the page's outermost row counts, in type no larger than the body's: what
+    is named here is left out of Markdown, so a doubtful line stays text.
+    """
     width, height = size
-    if draft.type not in _CANDIDATES or not draft.lines:
+    if draft.type not in _CANDIDATES or not draft.lines or any(line.vertical for line in draft.lines):
         return None
     box = draft.box
-    rows = len(rows_of(draft.lines))
     detected = draft.type in _RUNNING
-    if rows > (4 if detected else 2) or any(line.vertical for line in draft.lines):
+    if len(rows_of(draft.lines)) > (4 if detected else 2):
         return None
+    if not detected:
+        tall = max(line.height for line in draft.lines) > 1.2 * text.height
+        if tall or is_large(draft.lines, text):
+            return None
+    few = sum(len(d.lines) for d in drafts) < _MANY_LINES and not _is_number(draft, text, width)
+    least = 0.2 * text.pitch if detected else (2.0 if few else 0.8) * text.pitch
     others = [d.box for d in drafts if d is not draft]
     if box[3] < (_TOP + (0.04 if detected else 0)) * height:
-        body = [b for b in others if b[3] > _TOP * height and b[1] > box[3] - 0.5 * text.height]
-        gap = min((b[1] for b in body), default=height) - box[3]
-        if draft.type is RegionType.TITLE and is_large(draft.lines, text):
-            return None
+        beyond = [b for b in others if b[1] > box[3] - 0.5 * text.height]
+        outer = all(b in beyond or overlap(b[1], b[3], box[1], box[3]) > 0 for b in others)
+        gap = min((b[1] for b in beyond), default=height) - box[3]
         rule = ink.has_rule((box[0], box[3], box[2], box[3] + 0.8 * text.height), 0.5 * (box[2] - box[0]))
-        if gap > (0.2 if detected or rule else 0.75) * text.pitch:
+        if (outer or detected) and gap > (0.2 * text.pitch if rule else least):
             return RegionType.HEADER
     if box[1] > (_BOTTOM - (0.03 if detected else 0)) * height:
-        body = [b for b in others if b[1] < _BOTTOM * height and b[3] < box[1] + 0.5 * text.height]
-        gap = box[1] - max((b[3] for b in body), default=0.0)
-        rule = ink.has_rule(
-            (box[0], box[1] - 1.2 * text.height, box[2], box[1] + 0.2 * text.height), 0.6 * (box[2] - box[0])
-        )
-        if gap > (0.2 if detected else 0.75) * text.pitch or (
-            rule and box[1] > 0.9 * height and box[2] - box[0] > 0.6 * width
-        ):
+        beyond = [b for b in others if b[3] < box[1] + 0.5 * text.height]
+        outer = all(b in beyond or overlap(b[1], b[3], box[1], box[3]) > 0 for b in others)
+        gap = box[1] - max((b[3] for b in beyond), default=0.0)
+        above = (box[0], box[1] - 1.2 * text.height, box[2], box[1] + 0.2 * text.height)
+        wide = box[1] > 0.9 * height and box[2] - box[0] > 0.6 * width
+        rule = wide and ink.has_rule(above, 0.6 * (box[2] - box[0]))
+        if (outer or detected) and (gap > least or rule):
             return RegionType.FOOTER
     return None
 

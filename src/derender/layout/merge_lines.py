@@ -139,7 +139,7 @@ def _joinable(a: TextLineBox, b: TextLineBox) -> bool:
         return False
     gap = b.box[0] - a.box[2]
     # A superscript or a bullet is low beside a line; two lines of different size are not one line.
-    if low < 0.5 * high and min(a.width, b.width) > 3 * high:
+    if low < 0.55 * high and (min(a.width, b.width) > 3 * high or (a if a.height > b.height else b).width < 2 * high):
         return False
     return -0.5 * low <= gap <= _JOIN_GAP * low
 

@@ -14,7 +14,7 @@ from derender.document import Box, RegionType
 from derender.layout.types import TextLineBox, hull, overlap
 
 _LAST = (RegionType.FOOTNOTE, RegionType.FOOTER, RegionType.PAGE_NUMBER)
-_NARROW = 0.62  # side notes: narrower than this share of the main column
+_NARROW = 0.62  # side notes: narrower than this share of the main column's text
 
 
 def reading_order(boxes: Sequence[Box], types: Sequence[RegionType], page_size: tuple[float, float]) -> list[int]:
@@ -102,8 +102,10 @@ class _Cutter:
         if len(members) <= 1:
             return list(members)
         columns = self._columns(members)
-        if columns:
-            return [i for column in columns for i in self.order(column)]
+        if len(columns) > 1:
+            if self._is_grid(columns):
+                return _rows(members, self.boxes)
+            return [i for column in self._side_notes_last(columns) for i in self.order(column)]
         bands = self._bands(members)
         if len(bands) > 1:
             return [i for part in self._merge(bands) for i in (part if len(part) == 1 else self._part(part, members))]
@@ -132,8 +134,8 @@ class _Cutter:
             bands[sum(cut < middle for cut in cuts)].append(i)
         return bands
 
-    def _columns(self, members: list[int]) -> list[list[int]] | None:
-        """Cut by the vertical gaps whose sides stand beside each other, in reading order; None when there is none."""
+    def _columns(self, members: list[int]) -> list[list[int]]:
+        """Cut by the vertical gaps whose sides stand beside each other, from the left; one part when there is none."""
         gaps = self._gaps(members, 0)
         parts: list[list[int]] = [[] for _ in range(len(gaps) + 1)]
         for i in members:
@@ -148,12 +150,15 @@ class _Cutter:
                 joined[-1] = joined[-1] + part
             else:
                 joined.append(part)
-        if len(joined) < 2 or self._is_grid(joined):
-            return None
-        return self._side_notes_last(joined)
+        return joined
 
     def _is_grid(self, columns: list[list[int]]) -> bool:
-        """Labels with their values: every box of the shortest column starts level with a box in each other column."""
+        """Narrow labels with their values: every box of the shortest column starts level with one in each other
+        column.
+        """
+        hulls = [hull(self.boxes[i] for i in column) for column in columns]
+        if hulls[0][2] - hulls[0][0] > 0.6 * max(b[2] - b[0] for b in hulls):
+            return False
         if max(len(c) for c in columns) < 2:
             return False
         few = min(columns, key=len)
@@ -169,12 +174,13 @@ class _Cutter:
         """Of two columns, a narrow one with little in it follows the main one."""
         if len(columns) != 2:
             return columns
-        boxes = [hull(self.boxes[i] for i in column) for column in columns]
-        widths = [b[2] - b[0] for b in boxes]
-        ink = [
-            sum((self.boxes[i][2] - self.boxes[i][0]) * (self.boxes[i][3] - self.boxes[i][1]) for i in c)
-            for c in columns
-        ]
+        widths, ink = [], []
+        for column in columns:
+            sizes = sorted((self.boxes[i][2] - self.boxes[i][0], self.boxes[i][3] - self.boxes[i][1]) for i in column)
+            areas = [w * h for w, h in sizes]
+            ink.append(sum(areas))
+            # The width of the column's text: half of its area is in boxes at least this wide.
+            widths.append(next(w for k, (w, _) in enumerate(sizes) if sum(areas[: k + 1]) >= sum(areas) / 2))
         if widths[0] < _NARROW * widths[1] and ink[0] < 0.4 * ink[1]:
             return [columns[1], columns[0]]
         return columns
@@ -247,18 +253,30 @@ class _Cutter:
         return column[0] <= middle <= column[2] and box[2] - box[0] >= 0.6 * (column[2] - column[0])
 
     def _by_precedence(self, members: list[int]) -> list[int]:
-        """For boxes that no cut parts: repeatedly takes the first box that nothing left has to precede.
+        """For boxes that no cut parts: repeatedly takes a box that nothing left has to precede, down a column if
+        possible.
 
         A precedes B when it is above B and they share width, or left of B and they share height (after Breuel 2003).
         """
         left = sorted(members, key=lambda i: (self.boxes[i][1], self.boxes[i][0], self.boxes[i][3], self.boxes[i][2]))
-        result = []
+        result: list[int] = []
         while left:
-            free = [i for i in left if not any(self._precedes(j, i) for j in left if j != i)]
-            chosen = free[0] if free else left[0]
+            free = [i for i in left if not any(self._precedes(j, i) for j in left if j != i)] or left[:1]
+            chosen = self._below(result[-1], free) if result else free[0]
             left.remove(chosen)
             result.append(chosen)
         return result
+
+    def _below(self, last: int, free: list[int]) -> int:
+        """The free box that goes on below the last one in its column, else the first free one."""
+        a = self.boxes[last]
+        under = []
+        for i in free:
+            b = self.boxes[i]
+            shared = overlap(a[0], a[2], b[0], b[2])
+            if b[1] + b[3] > a[1] + a[3] and shared > 0.5 * min(a[2] - a[0], b[2] - b[0]):
+                under.append(i)
+        return min(under, key=lambda i: (self.boxes[i][1], self.boxes[i][0])) if under else free[0]
 
     def _precedes(self, a: int, b: int) -> bool:
         p, q = self.boxes[a], self.boxes[b]

@@ -37,31 +37,51 @@ def split_regions(drafts: Sequence[Draft], text: PageText, ink: Ink) -> list[Dra
 def is_bold(lines: Sequence[TextLineBox], text: PageText) -> bool:
     """Whether most of the lines' length has clearly heavier strokes than the page's body."""
     known = [line for line in lines if line.weight > 0]
-    heavy = sum(line.width for line in known if line.weight > _BOLD * text.weight)
-    return bool(known) and text.weight > 0 and heavy > 0.6 * sum(line.width for line in known)
+    if not known or text.weight <= 0:
+        return False
+    heavy = 0.0
+    for line in known:
+        # A line of capitals has no small letters to compare with: the box tells its size then.
+        expected = text.x_height * max(1.0, line.height / text.height)
+        stroke = line.weight * line.x_height
+        relative = stroke / min(line.x_height, expected) / text.weight
+        # Small type has relatively thick strokes without being bold: the stroke itself must be thicker, too.
+        if relative > _BOLD and stroke > 1.08 * text.weight * text.x_height:
+            heavy += line.width
+    return heavy > 0.6 * sum(line.width for line in known)
 
 
 def is_large(lines: Sequence[TextLineBox], text: PageText) -> bool:
-    sizes = [line.x_height for line in lines if line.x_height > 0]
-    return bool(sizes) and text.x_height > 0 and median(sizes) > _LARGE * text.x_height
+    """Whether letters are clearly larger than the page's body, by x-height and by box height.
+
+    Both are asked for: capitals and digits in body type raise the x-height alone.
+    """
+    return size_ratio(lines, text) > _LARGE
+
+
+def size_ratio(lines: Sequence[TextLineBox], text: PageText) -> float:
+    """Type size over the body's; 1 when unknown."""
+    sizes = [line.x_height for line in lines if line.x_height > 0 and not line.vertical]
+    if not sizes or text.x_height <= 0:
+        return 1.0
+    return min(median(sizes) / text.x_height, median(line.height for line in lines) / text.height)
 
 
 def split_columns(lines: Sequence[TextLineBox], height: float) -> list[list[TextLineBox]]:
-    """Parts lines that stand in columns with at least three rows each, from left to right."""
+    """Parts lines that stand in columns with at least three rows each (two, when they are wide), from left to right."""
     spans = sorted((line.box[0], line.box[2]) for line in lines)
     end = spans[0][1]
     for start, stop in spans[1:]:
-        if start - end > 0.6 * height:
+        if start - end > 0.25 * height:
             cut = (start + end) / 2
             left = [line for line in lines if line.centre[0] < cut]
             right = [line for line in lines if line.centre[0] >= cut]
             a, b = hull([line.box for line in left]), hull([line.box for line in right])
             narrow = min(a[2] - a[0], b[2] - b[0])
-            if (
-                min(len(rows_of(left)), len(rows_of(right))) >= 3
-                and narrow > 5 * height
-                and overlap(a[1], a[3], b[1], b[3]) > 0
-            ):
+            fewest = min(len(rows_of(left)), len(rows_of(right)))
+            if (fewest >= 3 and narrow > 5 * height or fewest == 2 and narrow > 11 * height) and overlap(
+                a[1], a[3], b[1], b[3]
+            ) > 0:
                 return [*split_columns(left, height), *split_columns(right, height)]
         end = max(end, stop)
     return [list(lines)]
@@ -75,7 +95,8 @@ def _is_paragraph(draft: Draft, text: PageText) -> bool:
 def _split_rows(lines: Sequence[TextLineBox], draft: Draft, text: PageText, ink: Ink) -> list[Draft]:
     rows = rows_of(lines)
     frame = _Frame(rows, text)
-    marked = [_marker_width(row, ink) for row in rows]
+    marks = [_marker(row, ink) for row in rows]
+    marked, sure = [m[0] for m in marks], [m[1] for m in marks]
     starts = {0}
     heads: set[int] = set()
     for i in range(1, len(rows)):
@@ -86,15 +107,29 @@ def _split_rows(lines: Sequence[TextLineBox], draft: Draft, text: PageText, ink:
         heads.update(range(i, i + n))
     hanging = frame.hanging(marked)
     items: set[int] = set()
+    item_text: float | None = None  # where the text of the item that the rows belong to begins
+    hung = False
     for i in range(len(rows)):
         if i in heads:
+            item_text = None
             continue
+        if i > 0 and frame.centred_alone(i):
+            starts.update({i, i + 1} - {len(rows)})
+        if item_text is not None and i not in starts and not sure[i] and not hanging:
+            if abs(frame.lefts[i] - item_text) < 0.5 * frame.height:
+                hung = True
+                continue
+            if frame.lefts[i] < item_text - 0.6 * frame.height and (hung or frame.ends_early(i - 1)):
+                starts.add(i)
+                item_text = None
+                continue
         if hanging and frame.at_margin(i):
             starts.add(i)
             items.add(i)
-        elif marked[i] and _item_start(i, rows, marked, frame, starts):
+        elif marked[i] and _item_start(i, rows, marked, sure, frame, starts):
             starts.add(i)
             items.add(i)
+            item_text, hung = frame.lefts[i] + marked[i], False
         elif not hanging and i > 0 and frame.indented(i):
             starts.add(i)
     result = []
@@ -140,6 +175,18 @@ class _Frame:
 
     def at_margin(self, i: int) -> bool:
         return self.lefts[i] - self.left < 0.7 * self.height
+
+    def ends_early(self, i: int) -> bool:
+        return self.rights[i] < self.right - 2 * self.height
+
+    def centred_alone(self, i: int) -> bool:
+        """A row set in alike from both margins between rows that are not: a heading in capitals or a displayed
+        formula.
+        """
+        left, right = self.lefts[i] - self.left, self.right - self.rights[i]
+        if self.centred or min(left, right) < 1.5 * self.height or abs(left - right) > 0.8 * self.height:
+            return False
+        return self.at_margin(i - 1) and (self.ends_early(i - 1) or min(left, right) > 3 * self.height)
 
     def hanging(self, marked: Sequence[float]) -> bool:
         """First rows stand out to the left: several rows at the margin, each run after one indented by one common
@@ -210,37 +257,49 @@ def _heading_row(row: Row, text: PageText) -> bool:
     return is_bold(row, text) or is_large(row, text)
 
 
-def _marker_width(row: Row, ink: Ink) -> float:
-    """Distance from the row's left edge to its text, when the row begins with a short mark and a wide blank; else 0.
+def _marker(row: Row, ink: Ink) -> tuple[float, bool]:
+    """Distance from the row's left edge to its text, when the row begins with a short mark and a wide blank (else 0),
+    and
+    whether the blank is clearly wider than those between the line's words.
 
     A mark is a bullet, "1.", "(a)" or "[12]": at most 2.2 box heights wide, followed by a blank of at least 0.3.
     """
     first = row[0]
     if first.marker:
         strips = ink.blank_columns(first.box, 0.25 * first.height)
-        return strips[0][1] - first.box[0] if strips and strips[0][0] > first.box[0] else 1.0
-    if first.words or first.width < 3 * first.height:
-        if len(row) > 1 and first.width < 2.2 * first.height and row[1].box[0] - first.box[2] < 2 * first.height:
-            return row[1].box[0] - first.box[0]
-        return 0.0
-    x0, y0, _, y1 = first.box
+        return (strips[0][1] - first.box[0] if strips and strips[0][0] > first.box[0] else 1.0), True
+    if len(row) > 1 and first.width < 2.2 * first.height and row[1].box[0] - first.box[2] < 2 * first.height:
+        return row[1].box[0] - first.box[0], True
+    if first.width < 3 * first.height:
+        return 0.0, False
+    x0, y0, x1, y1 = first.box
     strips = ink.blank_columns((x0, y0, x0 + 3.2 * first.height, y1), 0.3 * first.height)
     strips = [s for s in strips if s[0] > x0 + 0.15 * first.height]
     if not strips or strips[0][0] - x0 > 2.2 * first.height or strips[0][1] > x0 + 3.1 * first.height:
-        return 0.0
-    return strips[0][1] - x0
+        return 0.0, False
+    words = sorted(b - a for a, b in ink.blank_columns((x0, y0, x1, y1), 0.14 * first.height))
+    usual = words[len(words) // 2] if len(words) >= 3 else 0.35 * first.height
+    return strips[0][1] - x0, strips[0][1] - strips[0][0] >= 1.35 * usual
 
 
-def _item_start(i: int, rows: Sequence[Row], marked: Sequence[float], frame: _Frame, starts: set[int]) -> bool:
+def _item_start(
+    i: int, rows: Sequence[Row], marked: Sequence[float], sure: Sequence[bool], frame: _Frame, starts: set[int]
+) -> bool:
     """A marked row is an item when its own continuation hangs, or a neighbouring item's mark is just as wide."""
     if rows[i][0].marker:
         return True
     text_at = frame.lefts[i] + marked[i]
-    if i + 1 < len(rows) and i + 1 not in starts and abs(frame.lefts[i + 1] - text_at) < 0.35 * frame.height:
-        return True
+    if i + 1 < len(rows) and i + 1 not in starts:
+        hang = abs(frame.lefts[i + 1] - text_at) < (0.35 if sure[i] else 0.2) * frame.height
+        if hang and not frame.ends_early(i):
+            return True
     for j in (i - 1, i + 1):
-        if 0 <= j < len(rows) and marked[j] and abs(frame.lefts[j] + marked[j] - text_at) < 0.2 * frame.height:
-            ended = frame.rights[min(i, j)] < frame.right - 1.5 * frame.height
-            if ended and abs(frame.lefts[j] - frame.lefts[i]) < 0.5 * frame.height:
+        if (
+            0 <= j < len(rows)
+            and sure[i]
+            and sure[j]
+            and abs(frame.lefts[j] + marked[j] - text_at) < 0.2 * frame.height
+        ):
+            if frame.ends_early(min(i, j)) and abs(frame.lefts[j] - frame.lefts[i]) < 0.5 * frame.height:
                 return True
     return False

@@ -1,0 +1,210 @@
+"""Training batches from shards: chunks of regions, noised. Everything drawn here depends on (seed, step) only.
+
+A region's target is cut to a chunk of at most `chunk` tokens, because attention has a bounded reach and the decoder
+must start anywhere. A chunk becomes one clean stream and two noisy ones (objective.py says who sees whom). Does not
+know the network.
+
+Legend: B batch, C clean rows, N noisy rows of one stream, P prefix entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from derender.model.align import anchors
+from derender.model.prefix import RegionPrefix, build_prefix
+from derender.model.tokens import Vocab
+from derender.model.tower import LineReading
+
+I64 = npt.NDArray[np.int64]
+F32 = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class NoiseConfig:
+    """full: share of samples whose windows are masked whole (as `sliding` sees them); blocks: window sizes drawn;
+    wrong: share of clean tokens replaced; no_draft: share of samples without the draft; beta: draw t from a Beta with
+    mean .75 in place of U(0, 1)."""
+
+    chunk: int = 128
+    full: float = 0.5
+    blocks: tuple[int, ...] = (8, 16, 32, 32, 32, 48)
+    wrong: float = 0.03
+    no_draft: float = 0.06
+    beta: bool = False
+    reach_columns: float = 40.0
+
+
+@dataclass(frozen=True)
+class Region:
+    """One training region: prefix arrays, target ids and the anchor before each token and after the last. Columns stay
+    float16 until a chunk is cut."""
+
+    prefix: RegionPrefix
+    target: I64
+    anchor: I64
+    weight: float = 1.0
+
+
+def load_shard(path: Path, vocab: Vocab) -> Iterator[Region]:
+    """Regions of one shard file."""
+    with np.load(path) as z:
+        a: dict[str, Any] = {k: z[k] for k in z.files}
+    soft = (vocab.space_id, vocab.encode("-")[0], vocab.newline_id)
+    rl, lc, ld, rt = a["region_lines"], a["line_columns"], a["line_draft"], a["region_target"]
+    for r in range(len(rl) - 1):
+        lines = []
+        for line in range(rl[r], rl[r + 1]):
+            c, d = slice(lc[line], lc[line + 1]), slice(ld[line], ld[line + 1])
+            lines.append(
+                LineReading(
+                    a["columns"][c],
+                    a["class_"][c].astype(np.int64),
+                    a["draft"][d].astype(np.int64),
+                    a["prob"][d].astype(np.float32),
+                    a["at"][d].astype(np.int64),
+                    a["top"][d].astype(np.int64),
+                )
+            )
+        prefix = build_prefix(lines, a["geometry"][rl[r] : rl[r + 1]], vocab)
+        prefix = RegionPrefix(
+            prefix.feature_PF.astype(np.float16),  # type: ignore[arg-type]
+            prefix.geometry_PG,
+            prefix.line_P,
+            prefix.position_P,
+            prefix.draft_D,
+            prefix.prob_D,
+            prefix.alternatives,
+        )
+        target = a["target"][rt[r] : rt[r + 1]].astype(np.int64)
+        yield Region(prefix, target, np.asarray(anchors(prefix.draft_D.tolist(), target.tolist(), soft), np.int64))
+
+
+@dataclass
+class Chunk:
+    """Arrays of one sample before padding. Clean row j holds token clean_C[j] (the first is the token before the
+    chunk, or bos); it predicts next_C[j] (-1: no loss). Noisy row: token noisy_N, truth truth_N, loss where masked_N,
+    block number block_N, and first_N = how many clean rows its block may see."""
+
+    feature: npt.NDArray[Any]
+    geometry: F32
+    line: npt.NDArray[np.bool_]
+    position: F32
+    clean: I64
+    clean_place: I64
+    next: I64
+    clean_draft: I64
+    clean_prob: F32
+    noisy: list[I64]
+    truth: list[I64]
+    masked: list[npt.NDArray[np.bool_]]
+    block: list[I64]
+    first: list[I64]
+    center: list[I64]
+    noisy_draft: list[I64]
+    noisy_prob: list[F32]
+    candidates: I64
+    weight: float
+
+
+def _draft_at(prefix: RegionPrefix, index: I64, eos: int, keep: bool) -> tuple[I64, F32]:
+    """Draft characters and probabilities at draft indices; eos beyond the end, 0 (nothing) before it or if not keep."""
+    n = len(prefix.draft_D)
+    if not keep:
+        return np.zeros(len(index), np.int64), np.zeros(len(index), np.float32)
+    inside = (index >= 0) & (index < n)
+    safe = np.clip(index, 0, max(n - 1, 0))
+    chars = np.where(inside, prefix.draft_D[safe], eos) if n else np.full(len(index), eos, np.int64)
+    probs = np.where(inside, prefix.prob_D[safe], 0.0) if n else np.zeros(len(index))
+    return np.where(index < 0, 0, chars).astype(np.int64), probs.astype(np.float32)
+
+
+def make_chunk(region: Region, rng: np.random.Generator, vocab: Vocab, core: I64, c: NoiseConfig) -> Chunk:
+    """Cuts and noises one sample."""
+    target, p, prefix = region.target, region.anchor, region.prefix
+    n = len(target)
+    start = 0
+    if n > c.chunk:
+        start = n - c.chunk if rng.random() < 0.25 else int(rng.integers(0, n - c.chunk + 1))
+    stop = min(n, start + c.chunk)
+    ends = stop == n
+    keep = rng.random() >= c.no_draft
+    block = int(rng.choice(c.blocks))
+    eos = vocab.eos_id
+
+    before = target[start - 1] if start else vocab.bos_id
+    clean = np.concatenate([[before], target[start:stop]]).astype(np.int64)
+    nxt = np.concatenate([target[start:stop], [eos if ends else -1]]).astype(np.int64)
+    clean_place = p[start : stop + 1] - 1
+    clean_draft, clean_prob = _draft_at(prefix, clean_place + 1, eos, keep)
+    wrong = rng.random(len(clean)) < c.wrong
+    clean = np.where(wrong, rng.choice(core, len(clean)), clean)
+
+    full = rng.random() < c.full
+    out: dict[str, list[Any]] = {k: [] for k in ("noisy", "truth", "masked", "block", "first", "center")}
+    drafts, probs = [], []
+    offset = int(rng.integers(0, block))
+    kept: npt.NDArray[np.bool_] | None = None
+    for stream in range(2):
+        if full and stream:
+            offset = int(rng.integers(0, block))
+        bounds = [start] + list(range(start + (offset or block), stop + (1 if ends else 0), block))
+        last = bounds[-1] + block if ends else stop
+        truth = np.concatenate([target[start:stop], np.full(max(0, last - stop), eos)]).astype(np.int64)
+        m = len(truth)
+        number = np.searchsorted(np.asarray(bounds), np.arange(start, start + m), side="right") - 1
+        begins = np.asarray(bounds)[number]
+        center = p[np.minimum(begins, n)] + (np.arange(start, start + m) - begins)
+        if full:
+            masked = np.ones(m, bool)
+        elif kept is None:
+            k = len(bounds)
+            u = rng.beta(3, 1, k) if c.beta else (rng.permutation(k) + rng.random(k)) / k
+            masked = rng.random(m) < u[number]
+            kept = masked
+        else:
+            masked = ~kept[:m] if len(kept) >= m else np.ones(m, bool)
+        out["noisy"].append(np.where(masked, vocab.mask_id, truth))
+        out["truth"].append(truth)
+        out["masked"].append(masked)
+        out["block"].append(number)
+        out["first"].append(begins - start + 1)
+        out["center"].append(center)
+        d, q = _draft_at(prefix, center, eos, keep)
+        drafts.append(d)
+        probs.append(q)
+
+    low = p[start] - c.reach_columns - 1
+    high = max(int(x.max()) for x in out["center"]) + c.reach_columns + 1
+    see = (prefix.position_P >= low) & (prefix.position_P <= high)
+    return Chunk(
+        prefix.feature_PF[see],
+        prefix.geometry_PG[see],
+        prefix.line_P[see],
+        prefix.position_P[see],
+        clean,
+        clean_place,
+        nxt,
+        clean_draft,
+        clean_prob,
+        **out,
+        noisy_draft=drafts,
+        noisy_prob=probs,
+        candidates=np.union1d(prefix.alternatives, target[start:stop]),
+        weight=region.weight,
+    )
+
+
+def pad(arrays: Sequence[npt.NDArray[Any]], fill: float) -> npt.NDArray[Any]:
+    """Stacks arrays of unequal first length, padded with `fill`."""
+    longest = max(len(a) for a in arrays)
+    out = np.full((len(arrays), longest, *arrays[0].shape[1:]), fill, arrays[0].dtype)
+    for i, a in enumerate(arrays):
+        out[i, : len(a)] = a
+    return out

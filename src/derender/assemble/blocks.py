@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from derender.assemble.captions import caption_targets
-from derender.assemble.join import join_pair, vocabulary_of
+from derender.assemble.join import HYPHENS, join_pair, vocabulary_of
 from derender.assemble.script import clean
 from derender.document import PARATEXT, Document, Page, Region, RegionType
 
@@ -62,7 +62,7 @@ def blocks(doc: Document, keep_paratext: bool = False) -> list[Block]:
     for page, region in _regions(doc, keep_paratext):
         head = heads.get(region.continues) if region.continues else None
         if head is not None and head.type is not RegionType.TABLE and region.text.strip():
-            if vocabulary is None:
+            if vocabulary is None and head.text.endswith(tuple(HYPHENS)):
                 vocabulary = vocabulary_of(line.text for p in doc.pages for r in p.regions for line in r.lines)
             head.text = join_pair(head.text, region.text, vocabulary)
             head.parts.append((page, region))

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 from derender.assemble.script import CJK_CLASS, clean, is_cjk, is_spaceless
 
 _SOFT = "\u00ad\u00ac"  # soft hyphen; the "not" sign is what several transcription conventions write for it
-_HYPHENS = "-\u2010\u2e17" + _SOFT
+HYPHENS = "-\u2010\u2e17" + _SOFT
 # First halves that make compounds and are hardly ever the first syllables of a longer word.
 _COMPOUND_HEADS = frozenset(
     """
@@ -47,7 +47,7 @@ _SMALL_WORDS = frozenset(
 _SUSPENDING = frozenset("and or to und oder bis et ou y o e bzw nor sowie".split())
 _URL_START = re.compile(r"(?:https?://|ftp://|www\.|doi\.org/|doi:\s*10\.|\b10\.\d{4,9}/)\S*$", re.IGNORECASE)
 _URL_LOOK = re.compile(r"[/=_%&?#~\d]|[a-z]\.[a-z]|-")
-_WORD = re.compile(r"[^\W\d_]+(?:[-\u2010][^\W\d_]+)*")
+_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 
 
 def join_lines(lines: Sequence[str], vocabulary: Collection[str] | None = None) -> str:
@@ -83,13 +83,13 @@ def vocabulary_of(lines: Iterable[str]) -> frozenset[str]:
     cut = False
     for line in lines:
         line = _normalise(line)
-        found = list(_WORD.finditer(line))
-        was_cut, cut = cut, line.endswith(tuple(_HYPHENS))
+        found = _WORD.findall(line.lower().replace("\u2010", "-"))
+        was_cut, cut = cut, line.endswith(tuple(HYPHENS))
         if was_cut:
             found = found[1:]
         if cut and found:
             found = found[:-1]
-        words.update(match.group().lower().replace("\u2010", "-") for match in found)
+        words.update(found)
     return frozenset(words)
 
 
@@ -125,7 +125,7 @@ def _join(left: str, right: str, vocabulary: Collection[str] | None, spaced: boo
         return left + right
     if _URL_START.search(left) and _continues_url(head.group(), tail.group(), alone=tail.group() == right):
         return left + right
-    if last in _HYPHENS:
+    if last in HYPHENS:
         return _join_hyphen(left, right, head.group(), tail.group(), vocabulary)
     if last in "\u2014\u2013" and left[-2:-1].strip() and first.isalnum():
         return left + right

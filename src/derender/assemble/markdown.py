@@ -216,6 +216,8 @@ def _escape_plain(text: str, dollars: bool = False) -> str:
         marks = [m for m in re.finditer(pattern, text) if _can_mark(text, m.start(), m.end())]
         if len(marks) > 1:  # one alone has nothing to pair with
             places.update(i for mark in marks for i in range(mark.start(), mark.end()))
+    if not places:
+        return text
     return "".join(f"\\{char}" if i in places else char for i, char in enumerate(text))
 
 

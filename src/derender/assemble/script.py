@@ -19,6 +19,8 @@ _SPACELESS_RE = re.compile(f"[{_CJK}{_OTHER_SPACELESS}]")
 CJK_CLASS = _CJK
 """The CJK ranges as the inside of a regular-expression character class."""
 
+_UNHOLDABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # tab and line feed stay
+
 _LANGUAGE_OF = (
     ("ja", re.compile("[\u3040-\u30ff]")),
     ("zh", re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")),
@@ -42,6 +44,8 @@ def is_spaceless(char: str) -> bool:
 
 def direction(text: str) -> str:
     """ "rtl" when more of the letters run right to left than left to right, else "ltr"."""
+    if text.isascii():
+        return "ltr"
     balance = 0
     for char in text:
         kind = unicodedata.bidirectional(char)
@@ -51,6 +55,8 @@ def direction(text: str) -> str:
 
 def language(text: str) -> str | None:
     """A BCP 47 tag when the script gives the language away, else None. Arabic script counts as "ar"."""
+    if text.isascii():
+        return None
     letters = sum(char.isalpha() for char in text)
     counts = {tag: len(pattern.findall(text)) for tag, pattern in _LANGUAGE_OF}
     if counts["ja"] and counts["ja"] + counts["zh"] > letters / 2 and counts["ja"] > 0.1 * counts["zh"]:
@@ -65,14 +71,7 @@ def clean(text: str) -> str:
     Line feeds and tabs stay, a carriage return (with or without line feed) becomes a line feed; a lone surrogate
     becomes U+FFFD, as UTF-8 has no place for it.
     """
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_clean_char(char) for char in text)
-
-
-def _clean_char(char: str) -> str:
-    kind = unicodedata.category(char)
-    if kind == "Cc":
-        return char if char in "\n\t" else ""
-    return "\ufffd" if kind == "Cs" or char in "\ufffe\uffff" else char
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return _UNHOLDABLE.sub(lambda match: "\ufffd" if match.group() >= "\ud800" else "", text)

@@ -150,17 +150,26 @@ def test_hyphen_at_the_line_end_is_flagged_and_other_hyphens_are_not() -> None:
     assert [line.hyphen for line in lines] == [True, False]
 
 
-def test_forms_are_rendered() -> None:
+def test_form_fields_are_rendered_and_their_text_is_among_the_words() -> None:
     form = (
         b"<< /Type /Annot /Subtype /Widget /FT /Tx /T (name) /V (Ada) /Rect [50 50 150 80] /F 4 /AP << /N 101 0 R >> "
         b"/DA (/F1 12 Tf 0 g) >>"
     )
-    drawn = b"0 0 0 rg 0 0 100 30 re f"
-    look = b"<< /Type /XObject /Subtype /Form /BBox [0 0 100 30] /Length %d >>\nstream\n" % len(drawn) + drawn
+    drawn = b"0 0 0 rg 60 0 40 30 re f BT /F1 12 Tf 5 10 Td (Ada) Tj ET"
+    look = (
+        b"<< /Type /XObject /Subtype /Form /BBox [0 0 100 30] /Resources << /Font << /F1 3 0 R >> >> "
+        + b"/Length %d >>\nstream\n" % len(drawn)
+        + drawn
+    )
     pdf = make_pdf([b""], b"/Annots [100 0 R]", [form, look + b"\nendstream"])
     pdf = pdf.replace(b"/Pages 2 0 R >>", b"/Pages 2 0 R /AcroForm << /Fields [100 0 R] >> >>", 1)
     with open_source(pdf) as source:
-        assert (source.page(1).image < 128).any()
+        page = source.page(1)
+        assert (page.image[:, : int(200 * page.px_per_pt)] < 128).any()
+        (word,) = page.words()
+        assert word.text == "Ada" and 50 <= word.box[0] < word.box[2] <= 150 and 120 <= word.box[1] < word.box[3] <= 150
+        page.release()
+        assert [w.text for w in page.words()] == ["Ada"]
 
 
 @pytest.mark.parametrize(
@@ -265,7 +274,7 @@ def test_parse_pages_refuses(text: str) -> None:
 
 
 def test_memory_is_flat_over_300_pages(tmp_path) -> None:
-    lines = b"".join(text_at(20, 190 - 4 * i, "the same old words again and again", 3) for i in range(12))
+    lines = b"".join(text_at(20, 190 - 4 * i, "the same old words again and again", 3) for i in range(4))
     file = tmp_path / "long.pdf"
     file.write_bytes(make_pdf([lines] * 300))
     script = (

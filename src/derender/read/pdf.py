@@ -6,7 +6,6 @@ live from its first use to release(), so memory does not grow with the number of
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import re
@@ -23,6 +22,7 @@ from derender.read.types import Box, Image, ReadOptions, Word
 _NO_PAGES = re.compile(rb"/Type\s*/Pages\b[^>]*/Count\s+0\b|/Count\s+0\b[^>]*/Type\s*/Pages\b|/Kids\s*\[\s*\]")
 _PASSWORD_ERROR = 4  # FPDF_ERR_PASSWORD
 _MIN_PICTURE_PT = 2.0
+_FIELDS_UNREAD = "the text in form fields is not among the page's words"
 
 
 class PdfSource(Source):
@@ -104,6 +104,7 @@ class PdfPage(PageInput):
         self._handle: Any = None
         self._words: list[Word] | None = None
         self._index = number - 1
+        self.warnings = []
         page = self._page()
         try:
             width, height = page.get_size()
@@ -111,8 +112,9 @@ class PdfPage(PageInput):
         except PageError as error:
             self.release()
             raise PageError(f"page {number}: {error}") from None
+        loading = self.warnings
         super().__init__(number, width, height, dpi)
-        self._options = options
+        self.warnings += loading
         if warning:
             self.warnings.append(warning)
 
@@ -121,10 +123,23 @@ class PdfPage(PageInput):
 
         if self._handle is None:
             try:
-                self._handle = self._pdf[self._index]
+                self._handle = self._load_page()
             except pdfium.PdfiumError as error:
                 raise PageError(f"page {self._index + 1} is damaged and cannot be loaded.") from error
         return self._handle
+
+    def _load_page(self) -> Any:
+        import pypdfium2.raw as raw
+
+        page = self._pdf[self._index]
+        # What stands in form fields is no part of the page's text until it is flattened into it. In memory only.
+        if page.formenv and raw.FPDFPage_GetAnnotCount(page) > 0:
+            flattened = raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY)
+            page.close()
+            page = self._pdf[self._index]
+            if flattened == raw.FLATTEN_FAIL and _FIELDS_UNREAD not in self.warnings:
+                self.warnings.append(_FIELDS_UNREAD)
+        return page
 
     def _render(self) -> Image:
         import pypdfium2 as pdfium
@@ -156,17 +171,20 @@ class PdfPage(PageInput):
 
         from derender.read.frame import Frame
 
-        page = self._page()
-        frame = Frame.of(page)
         boxes: list[Box] = []
-        with contextlib.suppress(pdfium.PdfiumError):
-            for placed in frame.placed_objects(page):
-                if placed.kind != raw.FPDF_PAGEOBJ_IMAGE or not all(map(math.isfinite, placed.box)):
-                    continue
-                x0, y0, x1, y1 = placed.box
-                box = (max(x0, 0.0), max(y0, 0.0), min(x1, self.width_pt), min(y1, self.height_pt))
-                if box[2] - box[0] >= _MIN_PICTURE_PT and box[3] - box[1] >= _MIN_PICTURE_PT:
-                    boxes.append(box)
+        try:
+            page = self._page()
+            frame = Frame.of(page)
+            placed_objects = list(frame.placed_objects(page))
+        except pdfium.PdfiumError as error:
+            raise PageError(f"the pictures of page {self.number} cannot be listed: {error}") from error
+        for placed in placed_objects:
+            if placed.kind != raw.FPDF_PAGEOBJ_IMAGE or not all(map(math.isfinite, placed.box)):
+                continue
+            x0, y0, x1, y1 = placed.box
+            box = (max(x0, 0.0), max(y0, 0.0), min(x1, self.width_pt), min(y1, self.height_pt))
+            if box[2] - box[0] >= _MIN_PICTURE_PT and box[3] - box[1] >= _MIN_PICTURE_PT:
+                boxes.append(box)
         return boxes
 
     def release(self) -> None:

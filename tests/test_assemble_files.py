@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pypdfium2 as pdfium
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -63,7 +63,7 @@ def test_writes_all_files(tmp_path: Path) -> None:
 
 def test_only_the_formats_asked_for(tmp_path: Path) -> None:
     write_outputs(sample(), tmp_path, ["md"], name="../x:y")
-    assert tree(tmp_path) == [".._x_y/.._x_y.md"] or tree(tmp_path) == ["_x_y/_x_y.md"]
+    assert tree(tmp_path) == ["_x_y/_x_y.md"]
     with pytest.raises(UsageError, match="unknown format 'docx'"):
         write_outputs(sample(), tmp_path, ["docx"])  # type: ignore[list-item]
 
@@ -89,6 +89,7 @@ def test_an_error_leaves_the_earlier_output_as_it_was(tmp_path: Path, monkeypatc
     assert not list(tmp_path.rglob(".writing*"))
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_safe_names_are_names(name: str) -> None:
     safe = safe_name(name)

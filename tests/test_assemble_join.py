@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from derender.assemble.join import join_lines, join_pair, vocabulary_of
@@ -116,6 +116,7 @@ line_text = st.text(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(line_text, max_size=5), st.one_of(st.none(), st.frozensets(st.text("abz-", max_size=4))))
 def test_no_letter_is_lost(lines: list[str], vocabulary: frozenset[str] | None) -> None:
     def solid(text: str) -> str:
@@ -124,6 +125,7 @@ def test_no_letter_is_lost(lines: list[str], vocabulary: frozenset[str] | None) 
     assert solid(join_lines(lines, vocabulary)) == solid("".join(lines))
 
 
+@settings(deadline=None)
 @given(st.lists(line_text, max_size=5))
 def test_result_is_one_clean_line(lines: list[str]) -> None:
     text = join_lines(lines)

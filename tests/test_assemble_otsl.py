@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from derender.assemble.otsl import TAGS, cells_to_otsl, occupancy, otsl_to_cells, repair_otsl, tokenise
@@ -39,6 +39,7 @@ def _headers(cells: list[Cell]) -> int:
     return max((cell.row + cell.rowspan for cell in cells if cell.header), default=0)
 
 
+@settings(deadline=None)
 @given(tokens)
 def test_repair_gives_a_rectangle_that_cells_cover_exactly(sequence: list[str]) -> None:
     repaired, _ = repair_otsl(sequence)
@@ -48,18 +49,21 @@ def test_repair_gives_a_rectangle_that_cells_cover_exactly(sequence: list[str]) 
     assert set(covered) == {(r, c) for r, row in enumerate(rows) for c in range(len(row))}
 
 
+@settings(deadline=None)
 @given(tokens)
 def test_repair_is_final(sequence: list[str]) -> None:
     repaired, _ = repair_otsl(sequence)
     assert repair_otsl(repaired) == (repaired, [])
 
 
+@settings(deadline=None)
 @given(tokens)
 def test_repair_loses_no_text(sequence: list[str]) -> None:
     words = sorted(" ".join(t for t in sequence if t not in TAGS).split())
     assert sorted(" ".join(cell.text for cell in otsl_to_cells(sequence)).split()) == words
 
 
+@settings(deadline=None)
 @given(tokens)
 def test_a_changed_sequence_is_reported(sequence: list[str]) -> None:
     repaired, repairs = repair_otsl(sequence)
@@ -73,6 +77,7 @@ def test_repairs_by_hand() -> None:
     assert repair_otsl(["<fcel>", "x", "<lcel>", "<nl>", "<ucel>", "<lcel>", "<nl>"])[0][-2:] == ["<xcel>", "<nl>"]
 
 
+@settings(deadline=None)
 @given(grids())
 def test_cells_to_otsl_and_back(cells: list[Cell]) -> None:
     sequence = cells_to_otsl(cells)
@@ -80,6 +85,7 @@ def test_cells_to_otsl_and_back(cells: list[Cell]) -> None:
     assert otsl_to_cells(sequence, header_rows=_headers(cells)) == cells
 
 
+@settings(deadline=None)
 @given(grids(), st.booleans())
 def test_cells_to_html_and_back(cells: list[Cell], pretty: bool) -> None:
     assert html_to_cells(cells_to_html(cells, pretty)) == cells

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from derender.assemble.blocks import blocks
@@ -146,6 +146,7 @@ def test_items_are_cut_from_the_better_reading() -> None:
     assert doc.pages[0].regions[0].text == "- first item of all\n- second one"
 
 
+@settings(deadline=None)
 @given(st.lists(st.text("ab •-1.)(", min_size=1, max_size=8).filter(str.strip), min_size=1, max_size=6))
 def test_lists_lose_no_letter(lines: list[str]) -> None:
     before = document([region(T.TEXT, lines)])
@@ -343,6 +344,7 @@ REGION = st.builds(
 )
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.lists(st.lists(REGION, max_size=5), min_size=1, max_size=4))
 def test_no_stage_drops_a_region_or_a_letter(pages: list[list[Region]]) -> None:
     doc = document(*[[r.model_copy(update={"id": f"{i}"}) for i, r in enumerate(page)] for page in pages])

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -75,6 +75,7 @@ def test_paratext_is_left_out_unless_asked_for() -> None:
     assert "wordheader1" in doc.to_markdown(keep_paratext=True) and "wordheader1" in doc.to_html(keep_paratext=True)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(list(T)), st.booleans(), st.integers(0, 5)), max_size=8))
 def test_every_region_with_content_is_in_exactly_one_block(rows: list[tuple[RegionType, bool, int]]) -> None:
     regions = [
@@ -125,6 +126,7 @@ def test_unknown_fields_are_an_error() -> None:
 SIDE = st.one_of(st.just(0.0), st.floats(0.01, 5000))
 
 
+@settings(deadline=None)
 @given(st.tuples(*[st.floats(-1e4, 1e4)] * 4), SIDE, SIDE)
 def test_box_1000_stays_on_the_page(box: tuple[float, float, float, float], width: float, height: float) -> None:
     assert all(0 <= value <= 1000 for value in box_1000(box, width, height))

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from derender.assemble.captions import caption_targets
 from derender.assemble.join import HYPHENS, join_pair, vocabulary_of
 from derender.assemble.script import clean
-from derender.document import PARATEXT, Document, Page, Region, RegionType
+from derender.assemble.tables import html_to_cells
+from derender.document import PARATEXT, Cell, Document, Page, Region, RegionType
 
 
 @dataclass
@@ -52,6 +53,13 @@ def is_empty(region: Region) -> bool:
     """Whether there is nothing to write: no content, no picture, and no error to tell of. A figure is never empty."""
     has_content = region.text.strip() or region.latex or region.html or region.cells or region.image
     return not has_content and not region.errors and region.status == "ok" and region.type is not RegionType.FIGURE
+
+
+def table_cells(region: Region) -> list[Cell]:
+    """The cells of a table: its own, else those in its HTML; [] when it was not read as a table."""
+    if region.type is not RegionType.TABLE:
+        return []
+    return region.cells or html_to_cells(region.html or "")
 
 
 def blocks(doc: Document, keep_paratext: bool = False) -> list[Block]:

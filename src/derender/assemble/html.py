@@ -13,11 +13,11 @@ import re
 from html import escape
 from pathlib import Path
 
-from derender.assemble.blocks import Block, blocks
+from derender.assemble.blocks import Block, blocks, table_cells
 from derender.assemble.lists import Item, parse_items
 from derender.assemble.markdown import INLINE_MATH, picture_name, picture_path, strip_math
 from derender.assemble.script import direction, language
-from derender.assemble.tables import cells_to_html, html_to_cells
+from derender.assemble.tables import cells_to_html
 from derender.document import PARATEXT, Document, Page, RegionType
 
 _STYLE = (
@@ -108,8 +108,9 @@ def _block(block: Block, image_dir: str, root: Path | None) -> str:
 def _figure(block: Block, image_dir: str, root: Path | None) -> str:
     region = block.region
     pieces = []
-    if region.type is RegionType.TABLE and (region.cells or region.html):
-        pieces.append(cells_to_html(region.cells or html_to_cells(region.html or "")))
+    cells = table_cells(region)
+    if cells:
+        pieces.append(cells_to_html(cells))
     else:
         if region.image:
             pieces.append(_picture(block, image_dir, root))

@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from urllib.parse import quote
 
-from derender.assemble.blocks import Block, blocks
+from derender.assemble.blocks import Block, blocks, table_cells
 from derender.assemble.captions import label
 from derender.assemble.lists import INDENT, Item, parse_items
-from derender.assemble.tables import cells_to_html, cells_to_markdown, html_to_cells
+from derender.assemble.tables import cells_to_html, cells_to_markdown
 from derender.document import Document, RegionType
 
 _LINE_START = re.compile(
@@ -97,7 +97,7 @@ def _block(block: Block, image_dir: str) -> list[str]:
         shift = items[0].depth if items else 0  # alone, a deeper list starts at the margin
         pieces += [escape_block(item.text, plain) for item in lead]
         pieces += [_list([replace(item, depth=max(item.depth - shift, 0)) for item in items], plain)] if items else []
-    elif region.type is RegionType.TABLE and (region.cells or region.html):
+    elif table_cells(region):
         pieces += _table(block)
     elif region.type is RegionType.FORMULA and region.latex:
         pieces.append(_formula(region.latex, text))
@@ -130,7 +130,7 @@ def _list(items: list[Item], plain: bool) -> str:
 
 def _table(block: Block) -> list[str]:
     region = block.region
-    cells = region.cells or html_to_cells(region.html or "")
+    cells = table_cells(region)
     plain = region.source == "text_layer"
     table = cells_to_markdown(cells, lambda text: escape_inline(text, plain).replace("|", "\\|"))
     return [table if table is not None else cells_to_html(cells, pretty=True)]

@@ -15,7 +15,7 @@ from derender.assemble.headings import level_titles
 from derender.assemble.lists import mark_lists
 from derender.assemble.paratext import mark_paratext
 from derender.assemble.script import clean
-from derender.document import Document
+from derender.document import Document, Region
 
 Stage = Callable[[Document], Document]
 
@@ -24,14 +24,18 @@ def clean_text(doc: Document) -> Document:
     """Takes out of every text what no output format can hold (control characters, lone surrogates)."""
     pages = []
     for page in doc.pages:
-        regions = []
-        for region in page.regions:
-            lines = [line.model_copy(update={"text": clean(line.text)}) for line in region.lines]
-            cells = [cell.model_copy(update={"text": clean(cell.text)}) for cell in region.cells]
-            update = {"text": clean(region.text), "lines": lines, "cells": cells}
-            regions.append(region.model_copy(update=update))
+        regions = [_clean_region(region) for region in page.regions]
         pages.append(page.model_copy(update={"regions": regions}))
     return doc.model_copy(update={"pages": pages})
+
+
+def _clean_region(region: Region) -> Region:
+    texts = [region.text, *(line.text for line in region.lines), *(cell.text for cell in region.cells)]
+    if all(clean(text) == text for text in texts):
+        return region
+    lines = [line.model_copy(update={"text": clean(line.text)}) for line in region.lines]
+    cells = [cell.model_copy(update={"text": clean(cell.text)}) for cell in region.cells]
+    return region.model_copy(update={"text": clean(region.text), "lines": lines, "cells": cells})
 
 
 # Paratext first, so that headers do not count as headings; references before lists, so that "[1]" entries are not

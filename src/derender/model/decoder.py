@@ -20,7 +20,6 @@ from torch import Tensor, nn
 
 from derender.model.config import DecoderConfig
 
-
 EMBED_SCALE = 8.0  # norm of a token embedding: half a unit a channel, well above the learned additions
 
 
@@ -48,7 +47,9 @@ def attention_bias(distance_BRS: Tensor, slopes: tuple[float, ...]) -> Tensor:
     """(B, H, R, S): -slope * distance per head. distance_BRS: |count - center| of a prefix key, 0 of a visible text key,
     inf where a row must not see a key. The slopes are constants (ALiBi, arXiv 2108.12409), not learned, so that the
     bias needs no gradient and the fused attention kernel applies."""
-    return torch.stack([-s * distance_BRS if s else torch.where(distance_BRS.isinf(), -distance_BRS, 0.0) for s in slopes], 1)
+    return torch.stack(
+        [-s * distance_BRS if s else torch.where(distance_BRS.isinf(), -distance_BRS, 0.0) for s in slopes], 1
+    )
 
 
 class Layer(nn.Module):
@@ -74,9 +75,7 @@ class Layer(nn.Module):
         v = self.wv(h).view(b, r, self.c.kv_heads, self.c.head_dim).transpose(1, 2)
         return rope(k, position_BR, self.c.rope_theta), v
 
-    def forward(
-        self, x_BRD: Tensor, center_BR: Tensor, k_BGSE: Tensor, v_BGSE: Tensor, bias_BHRS: Tensor
-    ) -> Tensor:
+    def forward(self, x_BRD: Tensor, center_BR: Tensor, k_BGSE: Tensor, v_BGSE: Tensor, bias_BHRS: Tensor) -> Tensor:
         """bias_BHRS: -inf where a row must not see a key, else the distance bias (attention_bias)."""
         b, r, _ = x_BRD.shape
         q = self.qnorm(self.wq(self.norm1(x_BRD)).view(b, r, self.c.heads, self.c.head_dim)).transpose(1, 2)

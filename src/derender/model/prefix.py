@@ -62,8 +62,21 @@ def merge_columns(
     return columns_TF.reshape(-1, 2 * columns_TF.shape[1]), position_T.reshape(-1, 2).mean(1)
 
 
+def line_geometry(boxes: Sequence[tuple[float, float, float, float]]) -> npt.NDArray[np.float32]:
+    """(n, 6): where each line stands in its region, in units of the median line height, clipped to +-20: left inset,
+    right gap, height ratio, gap to the line before, gap to the line after, width. The decoder sees it as line tokens
+    and can tell a line that ended early from one that ran on."""
+    b = np.asarray(boxes, np.float32).reshape(-1, 4)
+    h = max(float(np.median(b[:, 3] - b[:, 1])), 1e-3)
+    x0, x1 = b[:, 0].min(), b[:, 2].max()
+    before = np.concatenate([[20 * h], b[1:, 1] - b[:-1, 3]])
+    after = np.concatenate([b[1:, 1] - b[:-1, 3], [20 * h]])
+    g = np.stack([b[:, 0] - x0, x1 - b[:, 2], b[:, 3] - b[:, 1], before, after, (b[:, 2] - b[:, 0]) / 4], 1) / h
+    return np.clip(g, -20, 20).astype(np.float32)
+
+
 def build_prefix(lines: Sequence[LineReading], geometry_LG: npt.NDArray[np.float32], vocab: Vocab) -> RegionPrefix:
-    """The prefix of a region. lines: readings in reading order; geometry_LG: as train.features.geometry makes it."""
+    """The prefix of a region. lines: readings in reading order; geometry_LG: of line_geometry."""
     features, geometries, is_line, positions = [], [], [], []
     draft: list[npt.NDArray[np.int64]] = []
     prob: list[npt.NDArray[np.float32]] = []

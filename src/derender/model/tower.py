@@ -121,9 +121,7 @@ class Tower:
             for row, i in enumerate(chunk):
                 used = max(1, -(-tensors[i][1] // STRIDE))
                 classes, probs = class_NTK[row, :used], prob_NTK[row, :used]
-                out[i] = LineReading(
-                    columns_NTF[row, :used].copy(), classes[:, 0].copy(), *read_ctc(classes, probs)
-                )
+                out[i] = LineReading(columns_NTF[row, :used].copy(), classes[:, 0].copy(), *read_ctc(classes, probs))
         return [r for r in out if r is not None]
 
     def _batches(self, widths: Sequence[int]) -> Iterator[list[int]]:

@@ -1,7 +1,7 @@
 """Makes the tower's ONNX file from the recogniser that the rapidocr package ships (PP-OCRv6 small, Apache-2.0).
 
 Cuts the graph before the CTC head's product, keeps the head, and adds softmax and top-k, so that one run gives the
-columns and the best classes of each. Does not change a weight (quantisation is in derender.model.quantise).
+columns and the best classes of each. Weights are stored as float16.
 
     python -m derender.train.build_tower OUT.onnx
 """
@@ -10,9 +10,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
+
+from derender.errors import ModelError
 
 COLUMNS = "p2o.pd_op.transpose.8.0"
 PROBS = "fetch_name_0"
+HEAD = "linear_8.w_0"
 TOP = 4
 
 
@@ -23,7 +27,7 @@ def source_model() -> Path:
     return Path(rapidocr.__file__).parent / "models" / "PP-OCRv6_rec_small.onnx"
 
 
-def build(out: Path) -> None:
+def build(out: Path, half: bool = True) -> None:
     """Writes the tower: input x (N, 3, 48, W); outputs columns (N, W/8, 120), prob and class (N, W/8, 4)."""
     import numpy as np
     import onnx
@@ -37,7 +41,42 @@ def build(out: Path) -> None:
     del graph.output[:]
     for name, kind in (("columns", TensorProto.FLOAT), ("prob", TensorProto.FLOAT), ("class", TensorProto.INT64)):
         graph.output.append(helper.make_tensor_value_info(name, kind, None))
+    if half:
+        store_half(model)
     onnx.save(model, str(out))
+
+
+def store_half(model: Any) -> None:
+    """Keeps the large weights as float16 with a cast behind each; ONNX Runtime folds the casts when it loads the file,
+    so computation stays float32 and the file is half as large."""
+    import numpy as np
+    from onnx import TensorProto, helper, numpy_helper
+
+    graph = model.graph
+    casts = []
+    for tensor in list(graph.initializer):
+        array = numpy_helper.to_array(tensor)
+        if array.dtype != np.float32 or array.size < 1000:
+            continue
+        name = tensor.name
+        graph.initializer.remove(tensor)
+        graph.initializer.append(numpy_helper.from_array(array.astype(np.float16), f"{name}_half"))
+        casts.append(helper.make_node("Cast", [f"{name}_half"], [name], to=TensorProto.FLOAT, name=f"{name}_cast"))
+    nodes = [*casts, *graph.node]
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def ctc_head(path: Path) -> Any:
+    """(120, classes) float32 weight of the CTC head in a tower file made with half=False or True."""
+    import numpy as np
+    import onnx
+    from onnx import numpy_helper
+
+    for tensor in onnx.load(path).graph.initializer:
+        if tensor.name in (HEAD, f"{HEAD}_half"):
+            return numpy_helper.to_array(tensor).astype(np.float32)
+    raise ModelError(f"{path.name} holds no CTC head")
 
 
 if __name__ == "__main__":

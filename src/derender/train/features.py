@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
+from derender.model.prefix import line_geometry
 from derender.model.tokens import Vocab
 from derender.model.tower import LineReading, Tower
 from derender.train.degrade import Degradation, degrade
@@ -98,19 +99,6 @@ class RegionStream:
         return out
 
 
-def geometry(boxes: Sequence[tuple[float, float, float, float]]) -> npt.NDArray[np.float32]:
-    """(n, 6): where each line stands in its region, in units of the median line height, clipped to +-20: left inset,
-    right gap, height ratio, gap to the line before, gap to the line after, width. The decoder sees it as line tokens
-    and can tell a line that ended early from one that ran on."""
-    b = np.asarray(boxes, np.float32).reshape(-1, 4)
-    h = max(float(np.median(b[:, 3] - b[:, 1])), 1e-3)
-    x0, x1 = b[:, 0].min(), b[:, 2].max()
-    before = np.concatenate([[20 * h], b[1:, 1] - b[:-1, 3]])
-    after = np.concatenate([b[1:, 1] - b[:-1, 3], [20 * h]])
-    g = np.stack([b[:, 0] - x0, x1 - b[:, 2], b[:, 3] - b[:, 1], before, after, (b[:, 2] - b[:, 0]) / 4], 1) / h
-    return np.clip(g, -20, 20).astype(np.float32)
-
-
 def sound(region: RegionSample, readings: Sequence[LineReading], vocab: Vocab, agree: float) -> bool:
     """Whether the tower broadly agrees with every line's truth. Of a page it says that the text layer is right, of a
     generated region that the picture is still readable and the font has the letters it claims (not capitals only)."""
@@ -137,7 +125,7 @@ def write_shard(path: Path, regions: Sequence[tuple[RegionSample, list[LineReadi
         "prob": np.concatenate([r.prob_M for r in readings]).astype(np.float16),
         "at": np.concatenate([r.at_M for r in readings]).astype(np.int32),
         "top": np.concatenate([r.top_MK for r in readings]).astype(np.int32),
-        "geometry": np.concatenate([geometry([line.box for line in region.lines]) for region, _ in regions]),
+        "geometry": np.concatenate([line_geometry([line.box for line in region.lines]) for region, _ in regions]),
         "target": np.concatenate([np.asarray(t, np.int32) for t in targets]),
         "region_lines": offsets([len(lines) for _, lines in regions]),
         "line_columns": offsets([len(r.class_T) for r in readings]),

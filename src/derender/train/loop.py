@@ -208,9 +208,16 @@ class Trainer:
             raise InputError(f"no shards in {self.shards.folder}; make some with `derender train data`")
         began, log = time.monotonic(), self.out / "log.csv"
         fresh = not log.exists()
-        with open(log, "a", newline="") as file, Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), transient=True
-        ) as bar:
+        with (
+            open(log, "a", newline="") as file,
+            Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+                transient=True,
+            ) as bar,
+        ):
             task = bar.add_task("training", total=self.config.steps, completed=self.step)
             writer = csv.writer(file)
             for chunks in self._batches():

@@ -60,7 +60,9 @@ def collate(chunks: Sequence[Chunk], core_index: Tensor, mask_id: int) -> Batch:
 
     def cat(clean: str, noisy: str, fill: float) -> Tensor:
         parts = [
-            pad([getattr(c, clean) for c in chunks], fill) if clean else pad([np.full(len(c.clean), fill) for c in chunks], fill)
+            pad([getattr(c, clean) for c in chunks], fill)
+            if clean
+            else pad([np.full(len(c.clean), fill) for c in chunks], fill)
         ]
         parts += [pad([getattr(c, noisy)[s] for c in chunks], fill) for s in range(2)]
         return torch.from_numpy(np.concatenate(parts, 1))
@@ -76,7 +78,10 @@ def collate(chunks: Sequence[Chunk], core_index: Tensor, mask_id: int) -> Batch:
     truth_BR = np.where(truth_BR >= 0, column[truth_BR], -1)
     clean_center = [c.clean_place + 1 for c in chunks]
     center = [pad(clean_center, -1000), *(pad([c.center[s] for c in chunks], -1000) for s in range(2))]
-    place = [pad([c.clean_place for c in chunks], -1000), *(pad([c.center[s] for c in chunks], -1000) for s in range(2))]
+    place = [
+        pad([c.clean_place for c in chunks], -1000),
+        *(pad([c.center[s] for c in chunks], -1000) for s in range(2)),
+    ]
     return Batch(
         feature=torch.from_numpy(pad([c.feature for c in chunks], 0).astype(np.float32)),
         geometry=torch.from_numpy(pad([c.geometry for c in chunks], 0)),

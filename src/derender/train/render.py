@@ -16,7 +16,18 @@ from derender.train.pages import is_cjk
 from derender.train.sample import LineSample, RegionSample
 from derender.train.text import Corpus, draw_text
 
-SKIP = ("symbol", "emoji", "dingbat", "icon", "math", "barcode", "noto sans sign", "d050000l", "marvosym", "fontawesome")
+SKIP = (
+    "symbol",
+    "emoji",
+    "dingbat",
+    "icon",
+    "math",
+    "barcode",
+    "noto sans sign",
+    "d050000l",
+    "marvosym",
+    "fontawesome",
+)
 
 
 @dataclass(frozen=True)
@@ -30,7 +41,10 @@ class Face:
 def list_faces(held_out: float = 0.0, seed: int = 7) -> tuple[list[Face], list[Face]]:
     """(training faces, held-out faces) by family, from fontconfig. Fonts without Latin letters are left out."""
     out = subprocess.run(
-        ["fc-list", "--format", "%{file}\t%{index}\t%{family[0]}\t%{lang}\n"], capture_output=True, text=True, check=True
+        ["fc-list", "--format", "%{file}\t%{index}\t%{family[0]}\t%{lang}\n"],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     faces = []
     for row in sorted(set(out.splitlines())):
@@ -149,7 +163,9 @@ def _draw(line: str, font: ImageFont.FreeTypeFont, size: int, stretch: float, tr
     return (255 - (255 - array[top:bottom].astype(np.int32)) * (255 - ink) // 255).astype(np.uint8)
 
 
-def render_region(rng: np.random.Generator, corpus: Corpus, faces: list[Face], chinese: float = 0.15) -> RegionSample | None:
+def render_region(
+    rng: np.random.Generator, corpus: Corpus, faces: list[Face], chinese: float = 0.15
+) -> RegionSample | None:
     """One random region; None when the drawn font lacks a glyph of the drawn text."""
     want_chinese = rng.random() < chinese
     pool = [f for f in faces if f.chinese] if want_chinese else faces

@@ -1,0 +1,234 @@
+"""The main loop: pages in, document out.
+
+    read a page -> turn it upright -> lay it out -> choose a source per region -> read regions -> assemble
+
+Streams: pages are rendered when the recogniser asks for more regions, and a page's picture is dropped as soon as its
+crops are made, so memory does not grow with the number of pages. One bad page or region becomes an error entry. Does
+not write files (derender.assemble) and does not know the command line.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from derender import __version__
+from derender.assemble.files import source_meta
+from derender.assemble.structure import structure
+from derender.config import ParseOptions
+from derender.document import Document, Page, Region, Token
+from derender.errors import DerenderError, PageError
+from derender.page import PageWork, prepare_page
+from derender.read.page import Source
+from derender.read.source import open_source, parse_pages
+from derender.read.types import ReadOptions
+from derender.recognise.types import Image, Recogniser, Request, Result
+
+OnPage = Callable[[Page, int, int], None]
+
+
+@dataclass
+class _Statistics:
+    """What decoding a document cost."""
+
+    tokens: int = 0
+    forwards: int = 0
+    seconds: float = 0.0
+    regions: int = 0
+
+
+@dataclass
+class _Run:
+    """One document in the making: pages being read, in order, and those done."""
+
+    source: Source
+    numbers: list[int]
+    on_page: OnPage | None
+    open: dict[int, PageWork] = field(default_factory=dict)
+    done: dict[int, Page] = field(default_factory=dict)
+    statistics: _Statistics = field(default_factory=_Statistics)
+
+    def finish(self, work: PageWork) -> None:
+        self.open.pop(work.page.number, None)
+        self.done[work.page.number] = settle_page(work.page)
+        if self.on_page:
+            self.on_page(self.done[work.page.number], len(self.done), len(self.numbers))
+
+
+class Pipeline:
+    """Reads documents one after the other; models are loaded when first needed and kept. Not thread-safe."""
+
+    def __init__(self, options: ParseOptions | None = None, recogniser: Recogniser | None = None) -> None:
+        self.options = options or ParseOptions()
+        self._recogniser = recogniser
+        self._analyser: Any = None
+
+    @property
+    def recogniser(self) -> Recogniser:
+        if self._recogniser is None:
+            from derender.recognise.compact import CompactRecogniser
+
+            o = self.options
+            self._recogniser = CompactRecogniser(o.decode, threads=o.threads, max_batch=o.batch)
+        return self._recogniser
+
+    @property
+    def analyser(self) -> Any:
+        if self._analyser is None:
+            from derender.layout.analyse import LayoutAnalyser
+            from derender.layout.types import LayoutOptions
+
+            self._analyser = LayoutAnalyser(LayoutOptions(threads=self.options.threads))
+        return self._analyser
+
+    def parse(self, source: str | Path | bytes, *, name: str | None = None, on_page: OnPage | None = None) -> Document:
+        """Reads a file or its bytes. Raises InputError (PasswordError) when there is nothing to read at all."""
+        with self.open(source, name) as opened:
+            document = self.parse_source(opened, on_page=on_page)
+        data = source if isinstance(source, bytes) else Path(source).read_bytes()
+        document.meta["source"] = source_meta(data)
+        return document
+
+    def open(self, source: str | Path | bytes, name: str | None = None) -> Source:
+        """The opened file, rendered as the options say."""
+        options = ReadOptions(dpi=self.options.dpi)
+        return open_source(source, name=name, password=self.options.password, options=options)
+
+    def parse_source(self, source: Source, *, on_page: OnPage | None = None) -> Document:
+        """Reads an open document. Failed pages are in it as pages with errors; the document then says `partial`, or
+        `failed` when every page failed."""
+        began = time.perf_counter()
+        numbers = parse_pages(self.options.pages or "1-", source.page_count)
+        run = _Run(source, numbers, on_page)
+        for result in self._recognise(run):
+            self._take(run, result)
+        pages = [run.done[n] for n in numbers]
+        document = Document(name=source.name, pages=pages, page_count=source.page_count, warnings=list(source.warnings))
+        document = settle_document(structure(document))
+        document.meta = self._meta(run, time.perf_counter() - began)
+        return document
+
+    def picture(self, source: Source, page: Page) -> Image:
+        """(H, W, 3) uint8 picture of a page in the file's own frame. Raises PageError."""
+        opened = source.page(page.number)
+        try:
+            return opened.image
+        finally:
+            opened.release()
+
+    def _recognise(self, run: _Run) -> Iterator[Result]:
+        """Results of all regions that need reading. The recogniser, and with it its weights, is only called when
+        there is such a region."""
+        requests = self._requests(run)
+        first = next(requests, None)
+        if first is None:
+            return
+
+        def all_requests() -> Iterator[Request]:
+            yield first
+            yield from requests
+
+        yield from self.recogniser.recognise(all_requests())
+
+    def _requests(self, run: _Run) -> Iterator[Request]:
+        """Prepares page after page and passes on what must be read in them."""
+        for number in run.numbers:
+            try:
+                opened = run.source.page(number)
+            except PageError as error:
+                run.finish(PageWork(failed_page(number, error)))
+                continue
+            try:
+                work, requests = prepare_page(opened, self.options, self.analyser)
+            except (DerenderError, ValueError, MemoryError) as error:
+                page = failed_page(number, error, opened.width_pt, opened.height_pt, opened.dpi)
+                work, requests = PageWork(page), []
+            finally:
+                opened.release()
+            run.open[number] = work
+            if not requests:
+                run.finish(work)
+            yield from requests
+
+    def _take(self, run: _Run, result: Result) -> None:
+        """Puts a result into its region; the last one of a page finishes the page."""
+        number, index = (int(part) for part in result.id.split(":"))
+        work = run.open[number]
+        region = work.page.regions[index]
+        fill_region(region, result, work, self.options)
+        work.waiting.discard(result.id)
+        s = run.statistics
+        s.tokens += result.stats.tokens
+        s.forwards += result.stats.forwards
+        s.seconds += result.stats.seconds
+        s.regions += 1
+        if not work.waiting:
+            run.finish(work)
+
+    def _meta(self, run: _Run, seconds: float) -> dict[str, Any]:
+        s, decode = run.statistics, self.options.decode
+        sources = Counter(r.source for p in run.done.values() for r in p.regions)
+        return {
+            "version": __version__,
+            "mode": self.options.mode,
+            "model": getattr(self._recogniser, "name", type(self._recogniser).__name__) if s.regions else None,
+            "decode": {
+                "mode": decode.mode,
+                "rule": decode.rule,
+                "regions": s.regions,
+                "tokens": s.tokens,
+                "forwards": s.forwards,
+                "tokens_per_forward": round(s.tokens / s.forwards, 3) if s.forwards else None,
+                "seconds": round(s.seconds, 4),
+            },
+            "regions_by_source": dict(sources),
+            "seconds": round(seconds, 3),
+        }
+
+
+def fill_region(region: Region, result: Result, work: PageWork, options: ParseOptions) -> None:
+    """Writes a reading into its region: text, line texts, confidence, errors and, if asked for, tokens and trace."""
+    region.text = result.text
+    region.latex, region.html = result.latex, result.html
+    region.source = "ocr"
+    region.confidence = None if result.confidence is None else round(result.confidence, 4)
+    region.status = result.status
+    region.errors += result.errors
+    if len(result.line_texts) == len(region.lines):
+        region.lines = [
+            line.model_copy(update={"text": text}) for line, text in zip(region.lines, result.line_texts, strict=True)
+        ]
+    if options.tokens:
+        region.tokens = [Token(text=t.text, confidence=round(t.confidence, 4), step=t.step) for t in result.tokens]
+    if result.trace is not None:
+        region.trace = result.trace
+
+
+def failed_page(number: int, error: BaseException, width: float = 0.0, height: float = 0.0, dpi: float = 0.0) -> Page:
+    """A page of which nothing could be read."""
+    text = str(error) or type(error).__name__
+    return Page(number=number, width=width, height=height, dpi=dpi, errors=[text], status="failed")
+
+
+def settle_page(page: Page) -> Page:
+    """The page's status from its regions': partial when any of them is not ok."""
+    if page.status == "ok" and any(r.status != "ok" for r in page.regions):
+        page.status = "partial"
+    return page
+
+
+def settle_document(document: Document) -> Document:
+    """The document's status and errors from its pages'."""
+    for page in document.pages:
+        document.errors += [f"page {page.number}: {e}" for e in page.errors]
+        for region in page.regions:
+            document.errors += [f"page {page.number}, region {region.order + 1}: {e}" for e in region.errors]
+    if document.pages and all(p.status == "failed" for p in document.pages):
+        document.status = "failed"
+    elif any(p.status != "ok" for p in document.pages):
+        document.status = "partial"
+    return document

@@ -1,0 +1,201 @@
+"""derender-compact as a recogniser: line crops through the tower, regions through the decoder, on ONNX Runtime.
+
+Streams: requests are pulled as the engine has room, and the lines of a few requests share the tower's batches. Where a
+request brings no lines, they are detected in the crop. Tables and formulas are read as text here. Does not lay pages
+out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from derender.decode.config import DecodeConfig
+from derender.decode.engine import DecodeResult, Engine
+from derender.errors import DerenderError
+from derender.model.prefix import RegionPrefix, build_prefix, line_geometry
+from derender.model.runtime_onnx import OnnxRuntime
+from derender.model.tower import HEIGHT, MAX_WIDTH, LineReading, Tower
+from derender.recognise.types import Quad, Request, Result, TokenOut
+
+if TYPE_CHECKING:
+    from derender.layout.detect_lines import LineDetector
+    from derender.model.rows import CompactSeq
+
+DEFAULT_DECODE = DecodeConfig()
+GROUP = 16  # requests whose lines are read together
+
+
+@dataclass
+class _Work:
+    """A request on its way: its readings, or why there are none."""
+
+    request: Request
+    lines: tuple[Quad, ...]
+    readings: list[LineReading]
+    error: str = ""
+
+
+class CompactRecogniser:
+    """Implements recognise.types.Recogniser. One object is one set of sessions and caches; not thread-safe.
+
+    threads: of ONNX Runtime; max_batch: regions decoded together; use_draft=False is for the ablation. Raises ModelError
+    when weights are missing.
+    """
+
+    def __init__(
+        self, decode: DecodeConfig = DEFAULT_DECODE, threads: int = 2, max_batch: int = 16, use_draft: bool = True
+    ) -> None:
+        self.tower = Tower(threads=threads)
+        self.runtime = OnnxRuntime(self.tower.vocab, threads=threads, use_draft=use_draft)
+        self.engine: Engine[RegionPrefix, CompactSeq] = Engine(self.runtime, decode, max_batch=max_batch)
+        self.decode, self.threads = decode, threads
+        self._detector: LineDetector | None = None
+
+    @property
+    def name(self) -> str:
+        return "derender-compact"
+
+    def recognise(self, requests: Iterable[Request]) -> Iterator[Result]:
+        """One Result per Request, as they finish. A request that cannot be read gives a failed Result."""
+        work: dict[str, _Work] = {}
+        unread: list[Result] = []
+
+        def prefixes() -> Iterator[tuple[str, RegionPrefix]]:
+            source = iter(requests)
+            while group := list(islice(source, GROUP)):
+                for item in self._read_lines(group):
+                    if item.error:
+                        unread.append(Result(item.request.id, status="failed", errors=[item.error]))
+                        continue
+                    if not any(len(r.draft_M) for r in item.readings):  # no letter seen: nothing is invented
+                        unread.append(self._result(item, None))
+                        continue
+                    work[item.request.id] = item
+                    geometry = line_geometry([_hull(q) for q in item.lines])
+                    yield item.request.id, build_prefix(item.readings, geometry, self.tower.vocab)
+
+        for decoded in self.engine.run(prefixes()):
+            yield from unread
+            unread.clear()
+            yield self._result(work.pop(str(decoded.id)), decoded)
+        yield from unread
+
+    def read_lines(self, images: list[np.ndarray]) -> list[LineReading]:
+        """The tower's bare reading of line crops (for layout's table cells and for measuring)."""
+        return self.tower.read(images)
+
+    def _read_lines(self, group: list[Request]) -> list[_Work]:
+        from derender.layout.crops import crop_line
+
+        items, crops, owners = [], [], []
+        for request in group:
+            try:
+                lines = request.lines if request.lines is not None else self._detect(request)
+                item = _Work(request, lines, [])
+                for quad in lines:
+                    for piece in cut_wide(crop_line(request.image, quad)):
+                        crops.append(piece)
+                        owners.append((item, quad))
+            except (DerenderError, ValueError) as error:
+                item = _Work(request, (), [], f"the crop cannot be read: {error}")
+            items.append(item)
+        seen: dict[int, list[tuple[Quad, LineReading]]] = {}
+        for (item, quad), reading in zip(owners, self.tower.read(crops), strict=True):
+            seen.setdefault(id(item), []).append((quad, reading))
+        for item in items:
+            found = seen.get(id(item), [])
+            item.lines = tuple(quad for quad, _ in found)
+            item.readings = [reading for _, reading in found]
+        return items
+
+    def _detect(self, request: Request) -> tuple[Quad, ...]:
+        """Lines of a crop in reading order. A crop of one line's shape is taken whole: detectors cut into it."""
+        height, width = request.image.shape[:2]
+        from derender.layout.detect_lines import LineDetector
+        from derender.layout.types import LayoutOptions
+
+        if self._detector is None:
+            self._detector = LineDetector(LayoutOptions(threads=self.threads))
+        return lines_of_crop(request.image, self._detector) if height > 1 and width > 1 else ()
+
+    def _result(self, item: _Work, decoded: DecodeResult | None) -> Result:
+        vocab = self.tower.vocab
+        result = Result(
+            item.request.id, lines=item.lines, line_texts=[reading.text(vocab) for reading in item.readings]
+        )
+        if decoded is None:
+            return result
+        result.tokens = [
+            TokenOut(vocab.piece(t), c, s)
+            for t, c, s in zip(decoded.tokens, decoded.confidences, decoded.steps, strict=True)
+        ]
+        result.text = "".join(t.text for t in result.tokens)
+        result.status = "failed" if decoded.status == "cancelled" else decoded.status
+        result.errors = list(decoded.errors)
+        result.stats = decoded.stats
+        if decoded.trace is not None:
+            result.trace = [
+                {"step": e.step, "position": e.position, "text": vocab.piece(e.token), "confidence": e.confidence}
+                for e in decoded.trace
+            ]
+        return result
+
+
+def _hull(quad: Quad) -> tuple[float, float, float, float]:
+    xs, ys = [p[0] for p in quad], [p[1] for p in quad]
+    return (min(xs), min(ys), max(xs), max(ys))
+
+
+def cut_wide(image: np.ndarray) -> list[np.ndarray]:
+    """A line crop as pieces that the tower can take: one too wide for it is cut at its emptiest columns."""
+    height, width = image.shape[:2]
+    most = int(MAX_WIDTH * height / HEIGHT)
+    if width <= most or most < 16:
+        return [image]
+    ink = np.abs(image.astype(np.float32) - np.median(image)).mean(axis=(0, 2))
+    pieces, start = [], 0
+    while width - start > most:
+        low, high = start + most // 2, start + most
+        cut = low + int(np.argmin(ink[low:high]))
+        pieces.append(image[:, start:cut])
+        start = cut
+    return [*pieces, image[:, start:]]
+
+
+def lines_of_crop(image: np.ndarray, detector: LineDetector) -> tuple[Quad, ...]:
+    """Text lines of a region crop, top to bottom. A crop in which the detector finds at most one row of text, and that
+    is no higher than a few times that row, is one line as a whole."""
+    from derender.layout.types import quad_of
+
+    height, width = image.shape[:2]
+    if width >= 2.2 * height and height < 28:
+        return (quad_of((0, 0, width, height)),)
+    found = detector.detect(image, 150 / 72).lines
+    boxes = sorted((line for line in found), key=lambda line: (line.centre[1], line.centre[0]))
+    rows = 0
+    bottom = -1.0
+    for line in boxes:
+        if line.centre[1] > bottom:
+            rows += 1
+            bottom = line.box[3]
+    if rows <= 1 and width >= 1.5 * height:
+        covered = sum(line.width for line in boxes)
+        if not boxes or height < 2.2 * max(line.height for line in boxes) or covered < 0.5 * width:
+            return (quad_of((0, 0, width, height)),)
+    return tuple(line.quad for line in _rows_in_order(boxes))
+
+
+def _rows_in_order(boxes: list) -> list:  # type: ignore[type-arg]
+    """Lines sorted into rows, left to right in each."""
+    rows: list[list] = []  # type: ignore[type-arg]
+    for line in boxes:
+        if rows and line.centre[1] < np.mean([x.box[3] for x in rows[-1]]) - 0.25 * line.height:
+            rows[-1].append(line)
+        else:
+            rows.append([line])
+    return [line for row in rows for line in sorted(row, key=lambda x: x.box[0])]

@@ -1,0 +1,52 @@
+"""Activation scales for int8: the largest values that each matrix product's input takes, by percentile, on real chunks.
+
+One fixed scale per product (see model.graph). Values above it are clipped, so the percentile is high. Does not quantise
+(model.graph does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from derender.model.decoder import Decoder, Layer
+from derender.train.dataset import Chunk
+from derender.train.objective import collate, sums_of
+
+PERCENTILE = 99.995
+
+
+@torch.inference_mode()
+def activation_scales(model: Decoder, batches: Sequence[Sequence[Chunk]], mask_id: int) -> dict[str, float]:
+    """Scale by product name as in export.py: qkv, wo, gate_up and down of each layer, core_head and class_head."""
+    seen: dict[str, list[float]] = {}
+
+    def watch(name: str) -> Callable[..., None]:
+        def hook(_module: Any, args: tuple[Any, ...], _output: Any = None) -> None:
+            values = args[0].detach().abs().flatten().numpy()
+            seen.setdefault(name, []).append(float(np.percentile(values, PERCENTILE)))
+
+        return hook
+
+    handles = []
+    for i, layer in enumerate(model.layers):
+        assert isinstance(layer, Layer)
+        for name, module in (("qkv", layer.wq), ("wo", layer.wo), ("gate_up", layer.gate_up), ("down", layer.down)):
+            handles.append(module.register_forward_hook(watch(f"{name}{i}")))
+    keep: list[float] = []
+    handles.append(
+        model.norm.register_forward_hook(
+            lambda _m, _a, out: keep.append(float(np.percentile(out.detach().abs().flatten().numpy(), PERCENTILE)))
+        )
+    )
+    try:
+        for chunks in batches:
+            sums_of(model, collate(chunks, model.core_index, mask_id), mask_id)
+    finally:
+        for handle in handles:
+            handle.remove()
+    scales = {name: float(np.max(values)) for name, values in seen.items()}
+    return {**scales, "core_head": max(keep), "class_head": max(keep)}

@@ -55,7 +55,6 @@ class TesseractReader:
         return "+".join(self.installed[w] for w in wanted)
 
     def _run(self, image: Image, psm: int, lang: str, output: str) -> str:
-
         from PIL import Image as Pil
 
         buffer = io.BytesIO()

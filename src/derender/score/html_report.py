@@ -21,7 +21,8 @@ _STYLE = """body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;max-width:1
 table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:.2em .6em;text-align:left}td.n{text-align:right}
 section{border-top:1px solid #ccc;margin-top:1.5em}.pair{display:grid;grid-template-columns:1fr 1fr;gap:1em}
 .pair div{white-space:pre-wrap;overflow-wrap:anywhere;background:#f7f7f7;padding:.5em}
-img{max-width:100%;max-height:420px;border:1px solid #ddd}del{background:#ffc9c9;text-decoration:none}ins{background:#c3f0c8;text-decoration:none}"""
+img{max-width:100%;max-height:420px;border:1px solid #ddd}
+del{background:#ffc9c9;text-decoration:none}ins{background:#c3f0c8;text-decoration:none}"""
 
 
 def write_html(report: ScoreReport, path: Path, folder: Path | None = None, n: int = 200) -> None:

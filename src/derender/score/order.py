@@ -14,7 +14,7 @@ from rapidfuzz import fuzz
 from rapidfuzz.distance import Levenshtein
 
 from derender.score.metrics import ErrorCount
-from derender.score.normalise import page_text
+from derender.score.normalise import HYPHENS, page_text
 
 MIN_CHARS = 12
 """Shorter units ("Table 1", "the") are found in many places and would show an order that is not there."""
@@ -38,17 +38,23 @@ def order_edit(pred: Sequence[Hashable], truth: Sequence[Hashable]) -> float:
 def reading_order(pred: str, units: Sequence[str], min_ratio: float = 70.0, min_chars: int = MIN_CHARS) -> OrderScore:
     """Order score of the predicted text against the truth's units in reading order.
 
-    Both sides are normalised by page_text. Each unit of at least min_chars characters that differs from all others is
+    Both sides are normalised by page_text. Each unit of at least min_chars characters that the truth has once is
     aligned to the stretch of `pred` that it is most similar to (rapidfuzz partial_ratio_alignment, 0-100); from
     min_ratio on it counts as found, at the start of that stretch. With fewer than two units found, edit is 0 if all
     units were found, else 1. Units that are not found count with all their characters as text edits.
     """
     text = page_text(pred)
-    names = [page_text(u) for u in units]
-    names = [u for u in names if len(u) >= min_chars and names.count(u) == 1]
+    # a line-end hyphen has gone from `pred` with its line break, and would count as an error here
+    names = [page_text(u).rstrip(HYPHENS) for u in units]
+    whole = page_text("\n".join(units))
+    names = [u for u in names if len(u) >= min_chars and whole.count(u) <= 1 and names.count(u) == 1]
     places: list[tuple[int, int]] = []
     edits = 0
     for index, unit in enumerate(names):
+        exact = text.find(unit)  # partial_ratio's own search is a heuristic for needles above 64 characters
+        if exact >= 0:
+            places.append((exact, index))
+            continue
         hit = fuzz.partial_ratio_alignment(unit, text, score_cutoff=min_ratio) if len(text) >= len(unit) else None
         if hit is None:
             edits += len(unit)

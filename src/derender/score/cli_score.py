@@ -18,7 +18,9 @@ def score(
     pred: Annotated[
         Path | None, typer.Argument(help="Predictions: a file or folder (.txt, .tex, .html, .md, .json)")
     ] = None,
-    truth: Annotated[Path | None, typer.Argument(help="Ground truth: same names and endings")] = None,
+    truth: Annotated[
+        Path | None, typer.Argument(help="Ground truth: same names and endings, or OmniDocBench's .json")
+    ] = None,
     evalset: Annotated[
         Path | None, typer.Option(help="Evaluation-set folder (with manifest.jsonl) to read and score")
     ] = None,
@@ -52,10 +54,12 @@ def score(
             wanted = [t.strip() for t in tasks.split(",") if t.strip()]
             report = score_evalset(evalset, wanted, system, limit=limit, progress=show)
     else:
+        from derender.score.omnidocbench import score_omnidocbench
         from derender.score.pairs import score_pairs
 
         assert pred is not None and truth is not None
-        report = score_pairs(pred, truth)
+        against_annotations = pred.is_dir() and truth.suffix == ".json"
+        report = (score_omnidocbench if against_annotations else score_pairs)(pred, truth)
     if not quiet:
         print_report(report, Console(), files=files)
     if json_file is not None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from derender.document import PARATEXT, Document
+from derender.recognise.types import Task
 from derender.score.types import Block, CropTask, Image, PageReading, Reading
 
 
@@ -30,7 +31,7 @@ class DerenderReader:
 
         out: list[str] = []
         for image in images:
-            api_task = "text" if task in ("line", "block") else task
+            api_task: Task = "text" if task == "line" or task == "block" else task
             result = derender.read(image, task=api_task, **self.read_options)
             out.append((result.latex if task == "formula" else result.html if task == "table" else None) or result.text)
         return out

@@ -30,7 +30,8 @@ class Prefix:
     """The text that the toy "sees". loop: appended without end.
 
     hard: share of positions that need their left neighbour.
-    twist: share of positions where the next-token head prefers another token than the diffusion head.
+    twist: share of positions where the next-token head prefers another token, after which it leaves the target.
+    swap: share of positions where it writes another token and goes on with the target.
     expected: what the sequence says of its length (None = the truth).
     """
 
@@ -38,6 +39,7 @@ class Prefix:
     loop: tuple[int, ...] = ()
     hard: float = 0.3
     twist: float = 0.0
+    swap: float = 0.0
     expected: int | None = None
     fails: bool = False
     seed: int = 0
@@ -46,6 +48,14 @@ class Prefix:
         if p < len(self.target):
             return self.target[p]
         return self.loop[(p - len(self.target)) % len(self.loop)] if self.loop else EOS
+
+    def swapped(self, p: int) -> bool:
+        return p < len(self.target) and share(self.swap, self.seed, "swap", p)
+
+    def written(self, p: int) -> int:
+        """What the next-token head writes at p as long as it keeps to the target."""
+        token = self.at(p)
+        return FIRST + (token - FIRST + 1) % (VOCAB - FIRST) if self.swapped(p) else token
 
 
 def text(n: int, seed: int = 0) -> tuple[int, ...]:
@@ -130,11 +140,11 @@ def bump(token: int, height: float, *noise: object) -> np.ndarray:
 def next_logits(prefix: Prefix, cache: list[int]) -> np.ndarray:
     """The next-token head: the target, another token at twisted places, and a random walk once off the target."""
     p = len(cache) - 1
-    token = prefix.at(p)
-    off = cache[1:][-3:] != [prefix.at(q) for q in range(max(0, p - 3), p)]
+    token = prefix.written(p)
+    off = cache[1:][-3:] != [prefix.written(q) for q in range(max(0, p - 3), p)]
     if off or share(prefix.twist, prefix.seed, "twist", p):
         h = mix(prefix.seed, cache)
-        token = prefix.at(p) if h % 3 == 0 else int(CANDIDATES[h % len(CANDIDATES)])
+        token = prefix.written(p) if h % 3 == 0 else int(CANDIDATES[h % len(CANDIDATES)])
     return bump(token, 3 + mix(prefix.seed, cache) % 5, prefix.seed, cache)
 
 
@@ -143,7 +153,7 @@ def window_logits(prefix: Prefix, cache: list[int], window: Sequence[int], w: in
     p = len(cache) - 1 + w
     visible = [(v, int(token)) for v, token in enumerate(window) if token != MASK]
     noise = (prefix.seed, cache[-4:], visible, w)
-    if any(token != prefix.at(q) for q, token in enumerate(cache[1:])) and prefix.twist == 0:
+    if any(token not in (prefix.at(q), prefix.written(q)) for q, token in enumerate(cache[1:])) and prefix.twist == 0:
         return bump(FIRST, 9, *noise)  # a cache that holds anything but the target never recovers
     left_known = w == 0 or window[w - 1] != MASK
     if share(prefix.hard, prefix.seed, "hard", p) and p < len(prefix.target):

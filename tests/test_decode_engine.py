@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decode_toy import BOS, EOS, MASK, Prefix, ToyRuntime, text
+from decode_toy import BOS, CANDIDATES, COLUMN, EOS, MASK, Prefix, ToyRuntime, text
 from derender.decode.config import DecodeConfig
 from derender.decode.engine import DecodeResult, Engine
-from derender.decode.protocol import RuntimeSpec
+from derender.decode.modes import BlockDecoder
+from derender.decode.protocol import RowLogits, RuntimeSpec
+from derender.decode.sampling import request_rng
 from derender.errors import UsageError
 
 BLOCK = 8
@@ -145,9 +148,44 @@ def test_parallel_modes_need_fewer_forwards_than_ar(mode):
 
 
 def test_exact_reuses_the_draft_behind_a_replaced_token():
-    prefix = Prefix(text(64), hard=0.0, twist=0.15)
+    prefix = Prefix(text(120), hard=0.0, swap=0.1)
+    swaps = sum(prefix.swapped(p) for p in range(120))
+    assert swaps >= 8
     config = DecodeConfig("exact", window=16)
-    assert one(prefix, config).stats.forwards <= one(prefix, replace(config, reuse_draft=False)).stats.forwards
+    reusing, dropping = one(prefix, config), one(prefix, replace(config, reuse_draft=False))
+    assert reusing.tokens == dropping.tokens == [prefix.written(p) for p in range(120)]
+    # A forward ends at a swap or brings a whole window; each dropped draft costs one more.
+    assert reusing.stats.forwards <= 1 + swaps + 120 // 17 + 1
+    assert dropping.stats.forwards >= reusing.stats.forwards + swaps // 2
+
+
+def test_exact_computes_no_window_behind_a_draft_that_reaches_the_end():
+    runtime = ToyRuntime()
+    decode([Prefix(text(20), hard=0.0)], DecodeConfig("exact", window=32), runtime)
+    assert [(len(part.commit), len(part.window)) for (part,) in runtime.calls] == [(1, 32), (20, 0)]
+
+
+def test_a_schedule_of_t_steps_spends_t_forwards_a_block():
+    config = DecodeConfig("block", block=BLOCK, rule="schedule:cosine:4")
+    assert one(Prefix(text(3 * BLOCK - 1), hard=0.0), config).stats.forwards == 3 * 4
+
+
+def test_nothing_right_of_end_of_text_holds_a_block_up():
+    runtime = ToyRuntime()
+    (seq,) = runtime.prefill([Prefix(())])
+    decoder = BlockDecoder(seq, runtime.spec, CONFIGS["block"], request_rng(0, 0))
+    flat = np.zeros((BLOCK, len(CANDIDATES)), np.float32)
+    decoder.rows()
+    logits_WK = flat.copy()
+    logits_WK[3, COLUMN[EOS]] = 20  # sure of the end
+    logits_WK[5:, 0] = 2  # and less doubtful right of it than left
+    decoder.digest(RowLogits(None, logits_WK))
+    assert decoder.rows().window_need == [True] * 3 + [False] * 5
+    for _ in range(3):
+        assert not decoder.finished
+        decoder.rows()
+        decoder.digest(RowLogits(None, logits_WK))
+    assert decoder.finished and len(decoder.tokens) == 3
 
 
 def test_overlap_saves_one_forward_for_each_block_but_the_last():

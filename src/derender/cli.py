@@ -1,0 +1,264 @@
+"""The command `derender`: parse, read, and, from their own modules, score, train and bench.
+
+Turns arguments into settings, and errors into one sentence and an exit code. Options are in cli_options.py, the work
+on a list of inputs in cli_batch.py, messages in cli_report.py; all of them, and the models, are imported when a command
+runs, so that `derender --help` is fast.
+"""
+
+from __future__ import annotations
+
+import errno
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from derender import __version__, cli_options
+from derender.errors import DerenderError, UsageError
+
+if TYPE_CHECKING:
+    from derender.config import ParseOptions
+    from derender.decode.config import DecodeConfig
+    from derender.pipeline import Pipeline
+    from derender.recognise.types import Image, Result
+
+LAZY = {
+    "score": ("derender.score.cli_score", "score"),
+    "train": ("derender.train.cli", "app"),
+    "bench": ("derender.bench.cli", "app"),
+}
+"""Command -> module and its function or typer app. Loaded when the command runs or is listed."""
+EXTRAS = {"score": "score", "train": "train", "bench": "score"}
+"""Command -> the extra that installs what it needs."""
+
+
+class _Commands(TyperGroup):
+    """Adds the LAZY commands, and turns exceptions into messages and exit codes."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*super().list_commands(ctx), *(name for name, (module, _) in LAZY.items() if _exists(module))]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in LAZY and cmd_name not in self.commands and _exists(LAZY[cmd_name][0]):
+            module, attribute = LAZY[cmd_name]
+            self.commands[cmd_name] = _as_command(getattr(import_module(module), attribute), cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except UsageError as error:
+            _stop(error, 2)
+        except DerenderError as error:
+            _stop(error, 1)
+        except KeyboardInterrupt:
+            typer.echo("Interrupted.", err=True)
+            raise typer.Exit(130) from None
+        except ModuleNotFoundError as error:
+            extra = EXTRAS.get(ctx.invoked_subcommand or "")
+            if extra is None or (error.name or "").startswith("derender"):
+                raise
+            _stop(f"derender {ctx.invoked_subcommand} needs {error.name}: pip install 'derender[{extra}]'", 1)
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # `derender ... | head` is not an error of ours; typer ends quietly
+                raise
+            _stop(error, 1)
+
+
+def _exists(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # of the package that holds it
+        return False
+
+
+def _as_command(target: Any, name: str) -> Any:
+    holder = typer.Typer(add_completion=False, rich_markup_mode=None)
+    if isinstance(target, typer.Typer):
+        holder.add_typer(target, name=name)
+        return typer.main.get_group(holder).commands[name]
+    holder.command(name)(target)
+    return typer.main.get_command(holder)
+
+
+def _stop(error: Exception | str, code: int) -> None:
+    typer.echo(f"Error: {' '.join(str(error).split())}", err=True)
+    raise typer.Exit(code) from None
+
+
+app = typer.Typer(
+    name="derender",
+    cls=_Commands,
+    help="Reads PDFs, scans and photos and writes Markdown and JSON.",
+    epilog="Start with: derender parse paper.pdf -o out",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: half the time of boxes, and [brackets] stay as written
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """Entry point of the installed command."""
+    app(prog_name="derender")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"derender {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def top(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Reads PDFs, scans and photos and writes Markdown and JSON."""
+
+
+def make_pipeline(options: ParseOptions) -> Pipeline:
+    """The one place where `parse` gets its pipeline from."""
+    from derender.pipeline import Pipeline
+
+    return Pipeline(options)
+
+
+def read_crop(image: Image, task: str, decode: DecodeConfig, threads: int) -> Result:
+    """The one place where `read` gets its reading from. image: (H, W, 3) uint8 RGB."""
+    import derender
+
+    return derender.read(image, task=task, decode=decode, threads=threads)  # type: ignore[arg-type]
+
+
+@app.command(epilog=cli_options.PARSE_EPILOG)
+def parse(
+    inputs: cli_options.Inputs,
+    out: cli_options.Out = None,
+    recursive: cli_options.Recursive = False,
+    pages: cli_options.Pages = None,
+    formats: cli_options.Formats = None,
+    stdout: cli_options.Stdout = False,
+    resume: cli_options.Resume = False,
+    keep_paratext: cli_options.KeepParatext = False,
+    page_markers: cli_options.PageMarkers = False,
+    tokens: cli_options.Tokens = False,
+    trace: cli_options.Trace = False,
+    mode: cli_options.Mode = cli_options.ModeChoice.auto,
+    dpi: cli_options.Dpi = None,
+    password: cli_options.Password = None,
+    threads: cli_options.Threads = None,
+    decode: cli_options.Decode = None,
+    threshold: cli_options.Threshold = None,
+    rule: cli_options.Rule = None,
+    block: cli_options.Block = None,
+    quiet: cli_options.Quiet = False,
+    verbose: cli_options.Verbose = 0,
+) -> None:
+    """Reads documents and writes Markdown, JSON and more."""
+    from derender.cli_batch import BatchOptions, parse_formats, quiet_libraries, run_batch
+    from derender.cli_report import Reporter
+    from derender.config import ParseOptions
+    from derender.read.inputs import expand_inputs
+
+    if stdout and out is not None:
+        raise UsageError("give either --out or --stdout")
+    if formats is None:
+        formats = "md" if stdout else cli_options.DEFAULT_FORMATS
+    batch = BatchOptions(
+        out=None if stdout else out or Path("out"),
+        formats=parse_formats(formats),
+        resume=resume,
+        keep_paratext=keep_paratext,
+        page_markers=page_markers,
+    )
+    if (tokens or trace) and "json" not in batch.formats:
+        raise UsageError("--tokens and --trace go into the JSON: add json to --format")
+    if pages is not None:
+        _check_pages(pages)
+    given: dict[str, Any] = {"dpi": dpi, "threads": threads}
+    options = ParseOptions(
+        mode=mode.value,
+        pages=pages,
+        password=password,
+        tokens=tokens,
+        decode=_decode_config(decode, threshold, rule, block, trace),
+        **{key: value for key, value in given.items() if value is not None},
+    )
+    found = expand_inputs(inputs, recursive)
+    with quiet_libraries(verbose), Reporter(len(found), quiet, verbose) as report:
+        try:
+            code = run_batch(found, make_pipeline(options), batch, report)
+        except KeyboardInterrupt:
+            report.interrupted(resumable=batch.out is not None and "json" in batch.formats)
+            raise typer.Exit(130) from None
+    report.summary(batch.out)
+    raise typer.Exit(code)
+
+
+@app.command(epilog=cli_options.READ_EPILOG)
+def read(
+    image: cli_options.Crop,
+    task: cli_options.Task = cli_options.TaskChoice.text,
+    format: cli_options.Print = cli_options.ReadFormat.text,
+    threads: cli_options.Threads = None,
+    decode: cli_options.Decode = None,
+    threshold: cli_options.Threshold = None,
+    rule: cli_options.Rule = None,
+    block: cli_options.Block = None,
+) -> None:
+    """Reads one cropped picture and prints the reading, nothing else."""
+    from derender.cli_batch import quiet_libraries
+    from derender.cli_read import load_crop, show
+    from derender.config import default_threads
+
+    if format == "html" and task != "table":
+        raise UsageError("--format html is for tables: add --task table, or take text or json")
+    config = _decode_config(decode, threshold, rule, block, trace=False)
+    with quiet_libraries(0):
+        result = read_crop(load_crop(image), task.value, config, threads or default_threads())
+    code = show(result, task.value, format.value)
+    raise typer.Exit(code)
+
+
+def _decode_config(
+    decode: cli_options.DecodeChoice | None, threshold: float | None, rule: str | None, block: int | None, trace: bool
+) -> DecodeConfig:
+    """Only what was given; the rest keeps DecodeConfig's defaults. Raises UsageError where an option has no effect."""
+    from derender.decode.config import DecodeConfig
+
+    given: dict[str, Any] = {"trace": trace}
+    if decode is not None:
+        given["mode"] = decode.value
+    if threshold is not None and rule is not None:
+        raise UsageError("--threshold is short for --rule threshold:P: give one of them")
+    if threshold is not None:
+        rule = f"threshold:{threshold}"
+    if rule is not None:
+        if decode in ("exact", "ar"):
+            raise UsageError(f"--decode {decode} has no commit rule: leave out --threshold and --rule")
+        given["rule"] = rule
+    if block is not None:
+        if decode == "ar":
+            raise UsageError("--decode ar reads one token at a time: leave out --block")
+        given["block"] = given["window"] = block
+    return DecodeConfig(**given)
+
+
+def _check_pages(pages: str) -> None:
+    """Raises UsageError for what is no list of pages, once and not for each input."""
+    import re
+
+    from derender.read.source import parse_pages
+
+    highest = max((int(n) for n in re.findall(r"[0-9]{1,9}", pages)), default=1)
+    if highest < 100_000:  # beyond that, each document says that it has no such page
+        parse_pages(pages, max(1, highest))
+
+
+if __name__ == "__main__":
+    main()

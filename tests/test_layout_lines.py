@@ -1,4 +1,4 @@
-"""Claims about text lines: joining, splitting, native words, crops, ink, tiles, and the packaged detector on drawn pages."""
+"""Claims about text lines: joining, splitting, native words, crops, ink, tiles, the detector on drawn pages."""
 
 from __future__ import annotations
 
@@ -59,6 +59,25 @@ def test_pieces_are_not_joined_over_a_region_border() -> None:
         DetectedRegion(RegionType.TEXT, (106, 0, 220, 60), 1),
     ]
     assert len(join_pieces([line(0, 0, 100, 20), line(108, 0, 200, 20)], regions)) == 2
+
+
+def test_touching_pieces_are_not_joined_where_columns_meet_elsewhere_on_the_page() -> None:
+    regions = [
+        DetectedRegion(RegionType.TEXT, (0, 100, 296, 400), 1),
+        DetectedRegion(RegionType.TEXT, (304, 100, 600, 400), 1),
+    ]
+    pieces = [line(0, 0, 300, 20), line(300, 0, 600, 20)]
+    assert len(join_pieces(pieces, regions)) == 2 and len(join_pieces(pieces, [])) == 1
+
+
+def test_line_over_a_gutter_seen_elsewhere_on_the_page_is_split() -> None:
+    texts = [(10.0, 10.0, "left column has text"), (280.0, 10.0, "right column has text")]
+    regions = [
+        DetectedRegion(RegionType.TEXT, (5, 80, 262, 300), 1),
+        DetectedRegion(RegionType.TEXT, (278, 80, 560, 300), 1),
+    ]
+    page = draw(texts, (600, 320), 20)
+    assert len(split_bridges([line(8, 8, 500, 36)], regions, Ink(page))) == 2
 
 
 word = st.tuples(st.integers(0, 500), st.integers(0, 500), st.integers(1, 80), st.integers(5, 30)).map(

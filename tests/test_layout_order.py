@@ -42,7 +42,7 @@ def test_order_does_not_depend_on_the_order_of_the_input(
 
 @st.composite
 def column_page(draw: st.DrawFn) -> list[Box]:
-    """Boxes of one to three columns of unequal length in the right order, optionally with a spanning title or figure between two parts."""
+    """One to three columns of unequal length in the right order, perhaps with a spanning title and figure."""
     count = draw(st.integers(1, 3))
     width = (540 - 20 * (count - 1)) / count
     result: list[Box] = []
@@ -116,7 +116,7 @@ def test_headers_first_and_footnotes_footers_numbers_last() -> None:
 
 
 def test_caption_stays_beside_its_figure() -> None:
-    # Two figures side by side over their captions: columns of the band would be figure, figure, caption, caption otherwise.
+    # Two figures side by side over their captions.
     boxes = [(30, 50, 290, 200), (310, 50, 570, 200), (30, 210, 290, 225), (310, 210, 570, 225), (30, 260, 570, 600)]
     types = [FIGURE, FIGURE, RegionType.CAPTION, RegionType.CAPTION, TEXT]
     assert reading_order(boxes, types, PAGE) == [0, 2, 1, 3, 4]

@@ -20,7 +20,7 @@ from derender.layout.detect_regions import PICTURES, RegionDetector
 from derender.layout.drafts import Draft, PageText, page_text, weighted_median
 from derender.layout.furniture import name_furniture
 from derender.layout.ink import Ink
-from derender.layout.kinds import settle_kinds, settle_title_block
+from derender.layout.kinds import number_formulas, settle_kinds, settle_title_block
 from derender.layout.letters import Letters, find_letters, lone_marks, take_in_bullets
 from derender.layout.merge_lines import join_pieces, lines_from_words, split_bridges
 from derender.layout.order import line_order, reading_order
@@ -103,8 +103,9 @@ def arrange(
     size = (float(level.shape[1]), float(level.shape[0]))
     drafts = assign(lines, regions, text, ink)
     drafts = split_regions(drafts, text, ink)
-    drafts = settle_kinds(drafts, text)
+    drafts = number_formulas(drafts, text)
     drafts = name_furniture(drafts, size, text, ink)
+    settle_kinds(drafts, text)
     order = reading_order([d.box for d in drafts], [d.type for d in drafts], size)
     drafts = [drafts[i] for i in order]
     settle_title_block(drafts, text)

@@ -34,6 +34,12 @@ def name_furniture(drafts: Sequence[Draft], size: tuple[float, float], text: Pag
     result: list[Draft] = []
     for draft in drafts:
         where = _strip(draft, drafts, size, text, ink)
+        if where is RegionType.FOOTER and draft.type is not RegionType.FOOTER:
+            # A footnote's rule is short; a rule over the whole width belongs to a footer.
+            box = draft.box
+            above = (box[0], box[1] - 1.2 * text.height, box[2], box[1] + 0.2 * text.height)
+            if not ink.has_rule(above, 0.6 * (box[2] - box[0])) and _is_footnote(draft, drafts, size, text, ink):
+                where = None
         if where is None:
             if draft.type in _RUNNING:
                 draft.type = RegionType.TEXT
@@ -71,17 +77,22 @@ def _strip(
         tall = max(line.height for line in draft.lines) > 1.2 * text.height
         if tall or is_large(draft.lines, text):
             return None
-    few = sum(len(d.lines) for d in drafts) < _MANY_LINES and not _is_number(draft, text, width)
+    number = _is_number(draft, text, width)
+    few = sum(len(d.lines) for d in drafts) < _MANY_LINES and not number
+    further = 0.04 if detected else 0.0
     least = 0.2 * text.pitch if detected else (2.0 if few else 0.8) * text.pitch
     others = [d.box for d in drafts if d is not draft]
-    if box[3] < (_TOP + (0.04 if detected else 0)) * height:
+    if box[3] < (_TOP + further) * height:
         beyond = [b for b in others if b[1] > box[3] - 0.5 * text.height]
         outer = all(b in beyond or overlap(b[1], b[3], box[1], box[3]) > 0 for b in others)
         gap = min((b[1] for b in beyond), default=height) - box[3]
         rule = ink.has_rule((box[0], box[3], box[2], box[3] + 0.8 * text.height), 0.5 * (box[2] - box[0]))
         if (outer or detected) and gap > (0.2 * text.pitch if rule else least):
             return RegionType.HEADER
-    if box[1] > (_BOTTOM - (0.03 if detected else 0)) * height:
+    if number and box[1] > (_BOTTOM - 0.07) * height:
+        # Under wide margins the page number stands further in, and further apart.
+        further, least = 0.07, max(least, (0.8 if box[1] > _BOTTOM * height else 1.4) * text.pitch)
+    if box[1] > (_BOTTOM - further) * height:
         beyond = [b for b in others if b[3] < box[1] + 0.5 * text.height]
         outer = all(b in beyond or overlap(b[1], b[3], box[1], box[3]) > 0 for b in others)
         gap = box[1] - max((b[3] for b in beyond), default=0.0)

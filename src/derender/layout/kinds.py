@@ -15,14 +15,12 @@ from derender.layout.types import overlap
 _PICTURES = (RegionType.FIGURE, RegionType.TABLE)
 
 
-def settle_kinds(drafts: Sequence[Draft], text: PageText) -> list[Draft]:
-    """The drafts with better kinds (changed in place), less the equation numbers that went to their formula."""
-    drafts = _number_formulas(drafts, text)
+def settle_kinds(drafts: Sequence[Draft], text: PageText) -> None:
+    """Retypes captions and lone references in place; to be called when headers and footers are named."""
     for draft in drafts:
         if draft.type in (RegionType.TEXT, RegionType.TITLE) and _is_caption(draft, drafts, text):
             draft.type = RegionType.CAPTION
     _demote_references(drafts)
-    return drafts
 
 
 def settle_title_block(ordered: Sequence[Draft], text: PageText) -> None:
@@ -44,7 +42,7 @@ def settle_title_block(ordered: Sequence[Draft], text: PageText) -> None:
             draft.type = RegionType.TEXT
 
 
-def _number_formulas(drafts: Sequence[Draft], text: PageText) -> list[Draft]:
+def number_formulas(drafts: Sequence[Draft], text: PageText) -> list[Draft]:
     """Gives each equation number (a short line level with a formula, right of it) to its formula, as an inner line.
 
     A lone row of text with such a number at its right is a formula that the detector took for text or a heading.

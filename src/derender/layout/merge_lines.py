@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from derender.document import RegionType
+from derender.document import Box, RegionType
 from derender.layout.ink import Ink
 from derender.layout.types import DetectedRegion, TextLineBox, WordLike, box_of, hull, overlap, quad_of
 from derender.recognise.types import Quad
@@ -46,7 +46,7 @@ def join_pieces(pieces: Sequence[TextLineBox], regions: Sequence[DetectedRegion]
     while merged:
         merged = False
         lines.sort(key=lambda p: (p.box[0], p.box[1]))
-        near = _Rows(lines)
+        near = _Rows(lines, regions)
         used: set[int] = set()
         result: list[TextLineBox] = []
         for i, left in enumerate(lines):
@@ -76,39 +76,40 @@ def split_bridges(lines: Sequence[TextLineBox], regions: Sequence[DetectedRegion
     A line is split only where the picture has a blank strip at least 0.6 line heights wide; `ink` is the page the
     boxes refer to.
     """
+    columns = sorted((r.box for r in regions if r.type in _COLUMN_KINDS), key=lambda b: b[0])
+    pairs = [(a, b) for k, a in enumerate(columns) for b in columns[k + 1 :] if overlap(a[1], a[3], b[1], b[3]) > 0]
     result: list[TextLineBox] = []
     for line in lines:
-        result += _split(line, regions, ink)
+        result += _split(line, pairs, ink)
     return result
 
 
-def _split(line: TextLineBox, regions: Sequence[DetectedRegion], ink: Ink) -> list[TextLineBox]:
+def _split(line: TextLineBox, pairs: Sequence[tuple[Box, Box]], ink: Ink) -> list[TextLineBox]:
+    """The line cut at the gutters between `pairs` of boxes that stand side by side somewhere on the page."""
     if line.vertical or line.words:
         return [line]
     x0, y0, x1, y1 = line.box
-    middle = (y0 + y1) / 2
-    beside = sorted(
-        (
-            r.box
-            for r in regions
-            if r.type in _COLUMN_KINDS
-            and r.box[1] <= middle <= r.box[3]
-            and overlap(x0, x1, r.box[0], r.box[2]) > 1.5 * (y1 - y0)
-        ),
-        key=lambda b: b[0],
-    )
-    for a, b in zip(beside, beside[1:], strict=False):
-        if b[0] < a[2] - (y1 - y0) or b[0] <= a[0]:
+    middle, height = (y0 + y1) / 2, y1 - y0
+    for a, b in pairs:
+        beside = all(box[1] <= middle <= box[3] for box in (a, b))
+        # On other rows the gutter must be a narrow one, well inside of the line.
+        reach = 1.5 if beside else 5.0
+        reaches = overlap(x0, x1, a[0], a[2]) > reach * height and overlap(x0, x1, b[0], b[2]) > reach * height
+        if not reaches or b[0] < a[2] - height or b[0] <= a[0] or (not beside and b[0] - a[2] > 3 * height):
             continue
-        around = (min(a[2], b[0]) - 1.5 * (y1 - y0), max(a[2], b[0]) + 1.5 * (y1 - y0))
-        strips = ink.blank_columns((max(x0, around[0]), y0, min(x1, around[1]), y1), 0.6 * line.height)
+        slack = (1.5 if beside else 0.8) * height
+        around = (max(x0, min(a[2], b[0]) - slack), y0, min(x1, max(a[2], b[0]) + slack), y1)
+        strips = ink.blank_columns(around, 0.6 * height)
         if not strips:
             continue
         s0, s1 = max(strips, key=lambda s: s[1] - s[0])
-        if s0 - x0 < 0.5 * line.height or x1 - s1 < 0.5 * line.height:
+        if s0 - x0 < 0.5 * height or x1 - s1 < 0.5 * height:
+            continue
+        words = sorted(d - c for c, d in ink.blank_columns(line.box, 0.14 * height))
+        if not beside and s1 - s0 < 1.6 * words[len(words) // 2]:
             continue
         first, second = _cut(line, s0, s1)
-        return [first, *_split(second, regions, ink)]
+        return [first, *_split(second, pairs, ink)]
     return [line]
 
 
@@ -165,8 +166,9 @@ def _join(a: TextLineBox, b: TextLineBox) -> TextLineBox:
 class _Rows:
     """Which pieces stand to the right of a piece, and whether a gap between two pieces is a gutter."""
 
-    def __init__(self, lines: Sequence[TextLineBox]) -> None:
+    def __init__(self, lines: Sequence[TextLineBox], regions: Sequence[DetectedRegion]) -> None:
         self.lines = lines
+        self.columns = [r.box for r in regions if r.type in _COLUMN_KINDS]
         self.by_top = sorted(range(len(lines)), key=lambda i: lines[i].box[1])
         self.tops = [lines[i].box[1] for i in self.by_top]
         self.tallest = max((line.height for line in lines), default=0.0)
@@ -195,6 +197,11 @@ class _Rows:
         a, b = self.lines[i], self.lines[j]
         gap0, gap1 = a.box[2], b.box[0]
         height = min(a.height, b.height)
+        # Columns seen elsewhere on the page end and begin here (detected boxes are generous, so they may even touch).
+        ends = any(abs(b[2] - gap0) < 0.8 * height and b[2] - b[0] > 8 * height for b in self.columns)
+        begins = any(abs(b[0] - gap1) < 0.8 * height and b[2] - b[0] > 8 * height for b in self.columns)
+        if ends and begins and gap1 - gap0 > -0.4 * height:
+            return True
         if gap1 - gap0 < 0.35 * height:
             return False
         top, bottom = min(a.box[1], b.box[1]), max(a.box[3], b.box[3])

@@ -105,6 +105,10 @@ def _split_rows(lines: Sequence[TextLineBox], draft: Draft, text: PageText, ink:
     for i, n in _heading_runs(rows, frame, text, starts):
         starts.update({i, i + n} - {len(rows)})
         heads.update(range(i, i + n))
+    for i in sorted(starts):
+        if i not in heads and not sure[i] and frame.headed(i):
+            starts.add(i + 1)
+            heads.add(i)
     hanging = frame.hanging(marked)
     items: set[int] = set()
     item_text: float | None = None  # where the text of the item that the rows belong to begins
@@ -174,10 +178,19 @@ class _Frame:
         return wide and self.distances[i] - self.pitch > 0.25 * self.height
 
     def at_margin(self, i: int) -> bool:
-        return self.lefts[i] - self.left < 0.7 * self.height
+        return self.lefts[i] - self.left < 0.4 * self.height
 
     def ends_early(self, i: int) -> bool:
         return self.rights[i] < self.right - 2 * self.height
+
+    def headed(self, i: int) -> bool:
+        """A block's first row that ends far too early for justified text, while at least two of the next three rows
+        are full.
+        """
+        following = range(i + 1, min(i + 4, len(self.rows)))
+        full = sum(self.rights[j] > self.right - 0.8 * self.height for j in following)
+        width = self.rights[i] - self.lefts[i]
+        return full >= 2 and self.at_margin(i) and width < 0.7 * (self.right - self.left) and self.at_margin(i + 1)
 
     def centred_alone(self, i: int) -> bool:
         """A row set in alike from both margins between rows that are not: a heading in capitals or a displayed
@@ -211,7 +224,7 @@ class _Frame:
         if self.centred:
             return False
         step = self.lefts[i] - self.left
-        if not 0.7 * self.height < step < 0.3 * (self.right - self.left):
+        if not 0.45 * self.height < step < 0.3 * (self.right - self.left):
             return False
         if (
             i + 1 < len(self.rows)

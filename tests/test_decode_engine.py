@@ -392,6 +392,14 @@ def test_the_trace_holds_every_token_once(config):
     assert one(prefix, config).trace is None
 
 
+def test_steps_name_the_forward_of_each_token():
+    result = one(Prefix(text(4 * BLOCK), hard=0.0), DecodeConfig("block", block=BLOCK, rule="schedule:linear:2"))
+    assert [sorted(result.steps[b * BLOCK : (b + 1) * BLOCK]) for b in range(4)] == [
+        [2 * b + 1] * 4 + [2 * b + 2] * 4 for b in range(4)
+    ]
+    assert one(Prefix(text(5)), CONFIGS["ar"]).steps == [1, 2, 3, 4, 5]
+
+
 def test_stats_add_up():
     runtime = ToyRuntime()
     engine: Engine = Engine(runtime, CONFIGS["sliding"], max_batch=3)

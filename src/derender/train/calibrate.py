@@ -7,13 +7,17 @@ One fixed scale per product (see model.graph). Values above it are clipped, so t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from derender.errors import InputError
 from derender.model.decoder import Decoder, Layer
-from derender.train.dataset import Chunk
+from derender.model.tokens import Vocab
+from derender.train.dataset import Chunk, NoiseConfig, load_shard, make_chunk
 from derender.train.objective import collate, sums_of
 
 PERCENTILE = 99.995
@@ -50,3 +54,17 @@ def activation_scales(model: Decoder, batches: Sequence[Sequence[Chunk]], mask_i
             handle.remove()
     scales = {name: float(np.max(values)) for name, values in seen.items()}
     return {**scales, "core_head": max(keep), "class_head": max(keep)}
+
+
+def calibrate_on_shards(model: Decoder, shards: Path, vocab: Vocab, regions: int = 96) -> dict[str, float]:
+    """activation_scales on the first `regions` regions of the first shard in a folder. Raises InputError without one."""
+    first = min(shards.glob("shard-*.npz"), default=None)
+    if first is None:
+        raise InputError(f"no shards in {shards.name} to calibrate with")
+    rng = np.random.default_rng(5)
+    core = model.core_ids.numpy()
+    chunks = [
+        make_chunk(region, rng, vocab, core, NoiseConfig(wrong=0.0)) for region in islice(load_shard(first, vocab), regions)
+    ]
+    chunks.sort(key=lambda c: len(c.clean))
+    return activation_scales(model, [chunks[i : i + 8] for i in range(0, len(chunks), 8)], vocab.mask_id)

@@ -42,7 +42,7 @@ class Degradation:
     def draw(cls, rng: np.random.Generator, clean_share: float = 0.35) -> Degradation:
         """A random degradation; `clean_share` of the draws change (almost) nothing."""
         if rng.random() < clean_share:
-            return cls(jpeg=int(rng.integers(60, 95)) if rng.random() < 0.3 else 0)
+            return cls(jpeg=int(rng.integers(60, 95)) if rng.random() < 0.3 and clean_share < 1 else 0)
 
         def maybe(p: float, low: float, high: float) -> float:
             return float(rng.uniform(low, high)) if rng.random() < p else 0.0

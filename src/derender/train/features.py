@@ -43,6 +43,7 @@ class DataConfig:
     agree: float = 0.7
     readable: float = 0.4
     short: float = 0.15
+    clean_share: float = 0.35
     regions_per_shard: int = 256
     regions_per_page: int = 8
     columns_per_shard: int = 400_000
@@ -93,7 +94,7 @@ class RegionStream:
                 continue
             if len(target) < 3 and rng.random() > self.config.short:
                 continue
-            d = Degradation.draw(rng)
+            d = Degradation.draw(rng, self.config.clean_share)
             lines = tuple(type(line)(degrade(line.image, d, rng), line.box, line.text) for line in region.lines)
             out.append(RegionSample(lines, target, region.kind))
         return out

@@ -25,7 +25,7 @@ from derender.model.config import DecoderConfig
 from derender.model.decoder import Decoder, unit_class_vectors
 from derender.model.tokens import Vocab, core_ids
 from derender.train.dataset import Chunk, NoiseConfig, Region, load_shard, make_chunk
-from derender.train.objective import collate, sums_of, weights_of
+from derender.train.objective import collate, extra_candidates, sums_of, weights_of
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,9 @@ class Trainer:
         mask_id = self.shards.vocab.mask_id
         certainty = c.certainty if self.step >= c.certainty_from * c.steps else 0.0
         per = max(1, c.micro // max(len(k.clean) for k in chunks))
-        parts = [collate(chunks[i : i + per], self.model.core_index, mask_id) for i in range(0, len(chunks), per)]
+        index = self.model.core_index
+        extra = extra_candidates(chunks, index)
+        parts = [collate(chunks[i : i + per], index, mask_id, extra) for i in range(0, len(chunks), per)]
         weights = [weights_of(b) for b in parts]
         w_masked, w_next = (max(sum(w[k] for w in weights), 1e-6) for k in range(2))
         self.optimiser.zero_grad(set_to_none=True)

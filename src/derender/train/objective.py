@@ -50,11 +50,20 @@ class Batch:
     tokens: int
 
 
-def collate(chunks: Sequence[Chunk], core_index: Tensor, mask_id: int) -> Batch:
-    """Pads chunks into a batch. truth_BR is the class to predict in the batch's candidate list [core | extra], or -1."""
+def extra_candidates(chunks: Sequence[Chunk], core_index: Tensor) -> np.ndarray:
+    """Token ids outside the core vocabulary that any of the chunks needs or its tower considered."""
     extra = np.unique(np.concatenate([c.candidates for c in chunks]))
+    return extra[core_index.numpy()[extra] < 0]
+
+
+def collate(chunks: Sequence[Chunk], core_index: Tensor, mask_id: int, extra: np.ndarray | None = None) -> Batch:
+    """Pads chunks into a batch. truth_BR is the class to predict in the batch's candidate list [core | extra], or -1.
+
+    extra: the candidates of the whole batch, when `chunks` is a part of it: the softmax is over the same tokens then.
+    """
+    if extra is None:
+        extra = extra_candidates(chunks, core_index)
     in_core = core_index.numpy()
-    extra = extra[in_core[extra] < 0]
     column = in_core.copy()
     column[extra] = int((in_core >= 0).sum()) + np.arange(len(extra))
 

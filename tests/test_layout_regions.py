@@ -206,6 +206,22 @@ def test_a_lone_reference_box_is_text() -> None:
     assert kinds(paper.arrange(seen(RegionType.REFERENCE, (95, 130, 705, 240)))) == [("text", 3)]
 
 
+def test_unmarked_paragraphs_in_reference_boxes_are_text() -> None:
+    paper = Paper()
+    boxes = [paper.block(100, 150 + 6 * k * PITCH, 600, 4) for k in range(4)]
+    found = paper.arrange(*(seen(RegionType.REFERENCE, b) for b in boxes))
+    assert kinds(found) == [("text", 4)] * 4
+
+
+def test_two_rows_of_touching_columns_are_split() -> None:
+    paper = Paper()
+    paper.block(60, 150, 348, 2, last=1)
+    paper.block(412, 150, 348, 2, last=1)
+    left, right = paper.block(60, 400, 348, 6), paper.block(412, 400, 348, 6)
+    found = paper.arrange(seen(TEXT, (55, 130, 780, 200)), seen(TEXT, left), seen(TEXT, right))
+    assert [len(r.lines) for r in found] == [2, 6, 2, 6]
+
+
 def test_bulleted_rows_become_list_items() -> None:
     paper = Paper()
     paper.block(100, 150, 600, 4)

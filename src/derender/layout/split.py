@@ -72,7 +72,8 @@ def split_columns(lines: Sequence[TextLineBox], height: float) -> list[list[Text
     spans = sorted((line.box[0], line.box[2]) for line in lines)
     end = spans[0][1]
     for start, stop in spans[1:]:
-        if start - end > 0.25 * height:
+        # Generous line boxes of neighbouring columns may touch.
+        if start - end > -0.4 * height:
             cut = (start + end) / 2
             left = [line for line in lines if line.centre[0] < cut]
             right = [line for line in lines if line.centre[0] >= cut]
@@ -110,6 +111,8 @@ def _split_rows(lines: Sequence[TextLineBox], draft: Draft, text: PageText, ink:
             starts.add(i + 1)
             heads.add(i)
     hanging = frame.hanging(marked)
+    # Paragraphs that cite are often taken for references: entries have marks or hang.
+    listed = hanging or any(sure)
     items: set[int] = set()
     item_text: float | None = None  # where the text of the item that the rows belong to begins
     hung = False
@@ -140,6 +143,8 @@ def _split_rows(lines: Sequence[TextLineBox], draft: Draft, text: PageText, ink:
     order = sorted(starts)
     for start, stop in zip(order, [*order[1:], len(rows)], strict=True):
         kind = draft.type
+        if kind is RegionType.REFERENCE and not listed:
+            kind = RegionType.TEXT
         if start in heads:
             kind = RegionType.TITLE
         elif start in items and draft.type is RegionType.TEXT and marked[start]:

@@ -30,8 +30,8 @@ class LayoutOptions:
     """Settings of the layout stage.
 
     threads: ONNX Runtime threads of each model. x_height: height in pixels that small letters shall have in the line
-    detector's input (line recall on ten pages without the closer look at small print: 0.90 at 5, 0.95 at 6, 0.987
-    at 7, 0.998 at 9, at nearly twice the cost of 7). max_side: longest side in pixels of one detector input; a page that
+    detector's input (line recall on ten pages without the closer look at small print: 0.90 at 5, 0.95 at 6, 0.987 at
+    7, 0.998 at 9, at nearly twice the cost of 7). max_side: longest side in pixels of one detector input; a page that
     needs more is cut into tiles. max_tiles: cap on tiles, beyond which the page is shrunk and a warning says so.
     line_threshold, region_threshold: detectors' scores, 0-1. deskew: pages whose lines lean by more than this many
     degrees are turned before regions are looked for.

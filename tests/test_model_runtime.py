@@ -61,7 +61,7 @@ def test_cached_decoding_equals_the_training_forward(make: Callable[[], Runtime]
     with torch.inference_mode():
         bias = attention_bias(visibility(batch, model.c.reach_columns, model.c.reach_text), model.c.slopes)
         kv = model.prefix_kv(model.embed_prefix(batch.feature, batch.geometry, batch.line), batch.position)
-        x = model.embed_rows(batch.ids, batch.draft, batch.prob, (batch.stream > 0).long(), vocab.mask_id)
+        x = model.embed_rows(batch.ids, batch.left, batch.draft, batch.prob, (batch.stream > 0).long(), vocab.mask_id)
         x, _ = model.run(x, batch.center, batch.place, kv, bias)
         logits = model.logits(x[0], torch.zeros(0, dtype=torch.long))[:, : model.c.n_core].numpy()
     runtime = make()

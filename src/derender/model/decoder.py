@@ -5,7 +5,7 @@ the caller says which keys each row may see. Prefix entries get their keys and v
 are not updated by the layers (the tower has already put them in context), so a prefix costs one projection a layer.
 Does not know of engines, commit rules or files.
 
-Row inputs: token id, and the draft's character at the place the row predicts, with its probability. A *window* row
+Row inputs: token id, its left neighbours, and the draft's character at the place the row predicts, with its probability. A *window* row
 predicts its own place, a *commit* row the next one; `center` is that place (an anchor, see model.align).
 
 Legend: B batch, R rows, P prefix entries, S keys, D width, H heads, G kv heads, E head size, V core vocabulary,
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from derender.model.config import DecoderConfig
 
+LEFT = 2  # left neighbours whose embeddings are added to a row
 EMBED_SCALE = 8.0  # norm of a token embedding: half a unit a channel, well above the learned additions
 
 
@@ -112,6 +113,9 @@ class Decoder(nn.Module):
         self.out = nn.Parameter(basis.clone())
         self.core_token = nn.Parameter(torch.randn(len(core_ids), c.width) * 0.02)
         self.core_draft = nn.Parameter(torch.randn(len(core_ids), c.width) * 0.02)
+        # Left neighbours: what stands one and two places before the row, where it is known. Zero at first.
+        self.left_in = nn.Parameter(torch.zeros(LEFT, c.class_width, c.width))
+        self.core_left = nn.Parameter(torch.zeros(LEFT, len(core_ids), c.width))
         self.core_out = nn.Parameter(torch.zeros(len(core_ids), c.width))
         self.core_bias = nn.Parameter(torch.zeros(len(core_ids)))
         self.logit_scale = nn.Parameter(torch.tensor(1.0))
@@ -135,11 +139,16 @@ class Decoder(nn.Module):
         core = F.embedding(index.clamp(min=0), core_VD) * (index >= 0).unsqueeze(-1)
         return self.class_vectors[ids] @ (EMBED_SCALE * basis_CD) + core
 
-    def embed_rows(self, ids_BR: Tensor, draft_BR: Tensor, prob_BR: Tensor, window_BR: Tensor, mask_id: int) -> Tensor:
-        """Row embeddings (B, R, D). draft_BR, prob_BR: the draft where the row predicts; window_BR: 1 for window rows."""
+    def embed_rows(
+        self, ids_BR: Tensor, left_BRK: Tensor, draft_BR: Tensor, prob_BR: Tensor, window_BR: Tensor, mask_id: int
+    ) -> Tensor:
+        """Row embeddings (B, R, D). left_BRK: tokens one and two places before, the mask where unknown; draft_BR,
+        prob_BR: the draft where the row predicts; window_BR: 1 for window rows."""
         token = self._embed(ids_BR, self.token_in, self.core_token)
         token = torch.where((ids_BR == mask_id).unsqueeze(-1), self.mask_token, token)
         draft = self._embed(draft_BR, self.draft_in, self.core_draft)
+        for k in range(LEFT):
+            token = token + self._embed(left_BRK[..., k], self.left_in[k], self.core_left[k])
         return token + draft + prob_BR.unsqueeze(-1) * self.prob_vector + self.row_type[window_BR]
 
     def embed_prefix(self, feature_BPF: Tensor, geometry_BPG: Tensor, line_BP: Tensor) -> Tensor:

@@ -180,6 +180,8 @@ def tables(model: Decoder) -> dict[str, np.ndarray]:
         "draft_in": _np(model.draft_in) * EMBED_SCALE,
         "core_token": _np(model.core_token),
         "core_draft": _np(model.core_draft),
+        "left_in": _np(model.left_in) * EMBED_SCALE,
+        "core_left": _np(model.core_left),
         "mask_token": _np(model.mask_token),
         "row_type": _np(model.row_type),
         "prob_vector": _np(model.prob_vector),

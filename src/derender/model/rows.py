@@ -43,6 +43,7 @@ class RowArrays:
     """Inputs of one sequence's rows. place_R: where the row's own token stands; center_R: the place it predicts."""
 
     ids: I64
+    left_RK: I64
     draft: I64
     prob: F32
     window: npt.NDArray[np.int64]
@@ -75,6 +76,7 @@ class CompactSeq:
         soft = (self.vocab.space_id, self.vocab.encode("-")[0], self.vocab.newline_id)
         self.aligner = Aligner(self.prefix.draft_D.tolist(), soft)
         self._undo: list[tuple[int, int, list[int] | None, int]] = []
+        self._tokens: list[int] = [self.vocab.mask_id, self.vocab.mask_id]  # committed ones behind two unknown
 
     def settle(self) -> None:
         """The last forward's commit rows can no longer be truncated."""
@@ -89,13 +91,17 @@ class CompactSeq:
                 self.aligner.push(token)
             places.append(self.aligner.anchor - 1)
         self.length += len(rows.commit)
+        before = self._tokens[-2:]
+        self._tokens += rows.commit
         c, w = len(rows.commit), len(rows.window)
         window_place = self.aligner.anchor + np.arange(w)
         place = np.concatenate([np.asarray(places, np.int64), window_place])
         center = np.concatenate([np.asarray(places, np.int64) + 1, window_place])
         draft, prob = self.draft_at(center)
+        whole = np.asarray([*before, *rows.commit, *rows.window], np.int64)
         return RowArrays(
-            ids=np.asarray([*rows.commit, *rows.window], np.int64),
+            ids=whole[2:],
+            left_RK=np.stack([whole[1:-1], whole[:-2]], 1),
             draft=draft,
             prob=prob,
             window=np.repeat(np.array([0, 1]), [c, w]),
@@ -130,7 +136,7 @@ class CompactSeq:
             )
         if dropped:
             self.aligner.restore(self._undo[-dropped])
-            del self._undo[-dropped:]
+            del self._undo[-dropped:], self._tokens[-dropped:]
         self.length = length
         return dropped
 

@@ -41,6 +41,7 @@ class Embedder:
         core = self.class_vectors[self.core_ids]
         self.core_token = (core @ t["token_in"] + t["core_token"]).astype(np.float32)
         self.core_draft = (core @ t["draft_in"] + t["core_draft"]).astype(np.float32)
+        self.core_left = (core @ t["left_in"] + t["core_left"]).astype(np.float32)
 
     def _look_up(self, ids: npt.NDArray[np.int64], core: F32, basis: F32) -> F32:
         index = self.core_index[ids]
@@ -55,6 +56,10 @@ class Embedder:
         token = self._look_up(a.ids, self.core_token, self.t["token_in"])
         token[a.ids == self.mask_id] = self.t["mask_token"]
         token += self._look_up(a.draft, self.core_draft, self.t["draft_in"])
+        for k, core in enumerate(self.core_left):
+            known = np.flatnonzero(a.left_RK[:, k] != self.mask_id)
+            if len(known):
+                token[known] += self._look_up(a.left_RK[known, k], core, self.t["left_in"][k])
         token += a.prob[:, None] * self.t["prob_vector"]
         token += self.t["row_type"][a.window]
         return token

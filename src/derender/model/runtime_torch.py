@@ -79,6 +79,7 @@ class TorchRuntime:
         text_kv = [_stack([cache.text[i] for cache in caches]) for i in range(c.layers)]
         x = self.model.embed_rows(
             self._tensor(pad_rows([a.ids for a in arrays], 0)),
+            self._tensor(pad_rows([a.left_RK for a in arrays], self.vocab.mask_id)),
             self._tensor(pad_rows([a.draft for a in arrays], 0)),
             self._tensor(pad_rows([a.prob for a in arrays], 0)),
             self._tensor(pad_rows([a.window for a in arrays], 1)),

@@ -101,6 +101,7 @@ class Chunk:
     next: I64
     clean_draft: I64
     clean_prob: F32
+    clean_left: I64
     noisy: list[I64]
     truth: list[I64]
     masked: list[npt.NDArray[np.bool_]]
@@ -109,6 +110,7 @@ class Chunk:
     center: list[I64]
     noisy_draft: list[I64]
     noisy_prob: list[F32]
+    noisy_left: list[I64]
     candidates: I64
     weight: float
 
@@ -123,6 +125,25 @@ def _draft_at(prefix: RegionPrefix, index: I64, eos: int, keep: bool) -> tuple[I
     chars = np.where(inside, prefix.draft_D[safe], eos) if n else np.full(len(index), eos, np.int64)
     probs = np.where(inside, prefix.prob_D[safe], 0.0) if n else np.zeros(len(index))
     return np.where(index < 0, 0, chars).astype(np.int64), probs.astype(np.float32)
+
+
+def left_neighbours(ids: I64, before: I64, mask_id: int) -> I64:
+    """(R, 2) tokens one and two places before each of `ids`; before: the two tokens before the first, older one first."""
+    whole = np.concatenate([before, ids])
+    return np.stack([whole[1:-1], whole[:-2]], 1)
+
+
+def window_left(noisy: I64, begins: I64, clean: I64, clean_left: I64, mask_id: int) -> I64:
+    """(N, 2) left neighbours of a noisy stream: inside a block from the block itself, at its beginning from the clean
+    stream, which a block sees up to there. begins: index in the stream where each row's block begins."""
+    n = len(noisy)
+    index = np.arange(n)
+    one = np.where(index > begins, noisy[np.maximum(index - 1, 0)], clean[np.minimum(begins, len(clean) - 1)])
+    # two back: inside the block; just before it; or one further, which the clean stream's own left neighbour holds
+    first, second = index == begins, index == begins + 1
+    at = np.minimum(begins, len(clean) - 1)
+    two = np.where(first, clean_left[at, 0], np.where(second, clean[at], noisy[np.maximum(index - 2, 0)]))
+    return np.stack([one, two], 1).astype(np.int64)
 
 
 def make_chunk(region: Region, rng: np.random.Generator, vocab: Vocab, core: I64, c: NoiseConfig) -> Chunk:
@@ -145,10 +166,12 @@ def make_chunk(region: Region, rng: np.random.Generator, vocab: Vocab, core: I64
     clean_draft, clean_prob = _draft_at(prefix, clean_place + 1, eos, keep)
     wrong = rng.random(len(clean)) < c.wrong
     clean = np.where(wrong, rng.choice(core, len(clean)), clean)
+    earlier = target[start - 2] if start > 1 else vocab.bos_id if start == 1 else vocab.mask_id
+    clean_left = left_neighbours(clean, np.array([vocab.mask_id, earlier]), vocab.mask_id)
 
     full = rng.random() < c.full
     out: dict[str, list[Any]] = {k: [] for k in ("noisy", "truth", "masked", "block", "first", "center")}
-    drafts, probs = [], []
+    drafts, probs, lefts = [], [], []
     offset = int(rng.integers(0, block))
     kept: npt.NDArray[np.bool_] | None = None
     for stream in range(2):
@@ -170,7 +193,9 @@ def make_chunk(region: Region, rng: np.random.Generator, vocab: Vocab, core: I64
             kept = masked
         else:
             masked = ~kept[:m] if len(kept) >= m else np.ones(m, bool)
-        out["noisy"].append(np.where(masked, vocab.mask_id, truth))
+        noisy = np.where(masked, vocab.mask_id, truth)
+        lefts.append(window_left(noisy, begins - start, clean, clean_left, vocab.mask_id))
+        out["noisy"].append(noisy)
         out["truth"].append(truth)
         out["masked"].append(masked)
         out["block"].append(number)
@@ -193,9 +218,11 @@ def make_chunk(region: Region, rng: np.random.Generator, vocab: Vocab, core: I64
         nxt,
         clean_draft,
         clean_prob,
+        clean_left,
         **out,
         noisy_draft=drafts,
         noisy_prob=probs,
+        noisy_left=lefts,
         candidates=np.union1d(prefix.alternatives, target[start:stop]),
         weight=region.weight,
     )

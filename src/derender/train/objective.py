@@ -35,6 +35,7 @@ class Batch:
     line: Tensor
     position: Tensor
     ids: Tensor
+    left: Tensor
     draft: Tensor
     prob: Tensor
     center: Tensor
@@ -97,6 +98,7 @@ def collate(chunks: Sequence[Chunk], core_index: Tensor, mask_id: int, extra: np
         line=torch.from_numpy(pad([c.line for c in chunks], 0)),
         position=torch.from_numpy(pad([c.position for c in chunks], 1e6)),
         ids=cat("clean", "noisy", mask_id).long(),
+        left=cat("clean_left", "noisy_left", mask_id).long(),
         draft=cat("clean_draft", "noisy_draft", 0).long(),
         prob=cat("clean_prob", "noisy_prob", 0).float(),
         center=torch.from_numpy(np.concatenate(center, 1)).float(),
@@ -153,7 +155,7 @@ def sums_of(model: Decoder, b: Batch, mask_id: int, certainty: bool = False) -> 
     bias = attention_bias(visibility(b, model.c.reach_columns, model.c.reach_text), model.c.slopes)
     prefix = model.embed_prefix(b.feature, b.geometry, b.line)
     prefix_kv = model.prefix_kv(prefix, b.position.clamp(max=1e5))
-    x = model.embed_rows(b.ids, b.draft, b.prob, (b.stream > 0).long(), mask_id)
+    x = model.embed_rows(b.ids, b.left, b.draft, b.prob, (b.stream > 0).long(), mask_id)
     x, _ = model.run(x, b.center, b.place, prefix_kv, bias)
     wanted = b.truth >= 0
     logits = model.logits(x[wanted], b.extra)

@@ -74,6 +74,9 @@ class ToySeq:
     def length(self) -> int:
         return len(self.cache)
 
+    def ahead(self, pending: Sequence[int], count: int) -> list[int]:
+        return []  # the toy language has no cheap reading
+
 
 def share(limit: float, *parts: object) -> bool:
     return mix(*parts) % 1000 < limit * 1000

@@ -97,8 +97,17 @@ def test_batched_equals_single(make: Callable[[], Runtime], mode: str) -> None:
 def test_exact_equals_autoregressive(make: Callable[[], Runtime]) -> None:
     prefixes = [tiny_prefix(TEXT[: 20 + 11 * i], seed=10 + i) for i in range(5)]
     runtime = make()
-    texts = [decode(runtime, prefixes, DecodeConfig(mode=m, draft_threshold=0.2, max_tokens=90)) for m in ("ar", "exact")]  # type: ignore[arg-type]
-    assert texts[0] == texts[1]
+    ar = decode(runtime, prefixes, DecodeConfig(mode="ar", max_tokens=90))
+    assert decode(runtime, prefixes, DecodeConfig(mode="exact", draft_threshold=0.2, max_tokens=90)) == ar
+    assert decode(runtime, prefixes, DecodeConfig(mode="exact", draft="reading", max_tokens=90)) == ar
+
+
+def test_a_reading_that_is_right_is_verified_a_window_at_a_time() -> None:
+    """An untrained decoder repeats the draft, so drafting from the reading takes about one forward in 32 tokens."""
+    runtime = TorchRuntime(tiny_decoder(noise=0.0), tiny_vocab())
+    engine: Engine[RegionPrefix, CompactSeq] = Engine(runtime, DecodeConfig(mode="exact", draft="reading", window=16))
+    (result,) = engine.run([(0, tiny_prefix(TEXT, lines=1))])
+    assert len(result.tokens) > 60 and result.stats.forwards < len(result.tokens) / 8
 
 
 @pytest.mark.parametrize("mode", ["ar", "block", "sliding", "exact"])

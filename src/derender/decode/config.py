@@ -24,6 +24,7 @@ class DecodeConfig:
     temperature: 0 = greedy; above 0 samples (paper mode: 1) with top_k (0 = all), top_p (1 = all) and seed.
     trace: record when each token was committed. overlap: a finished block rides in the next forward (block, full).
     keep: sliding leaves confident tokens right of the first doubtful one visible in the next window.
+    draft: what exact verifies: a denoised window, or the model's cheap reading where it has one (compact: CTC).
     draft_threshold: exact drafts the positions whose probability is above it. reuse_draft: exact tries the rest of a
     draft again behind the corrected token. fit: sliding and exact shrink the window to what `expected` says is left.
     max_rows: sliding and exact shrink their windows so that those of one forward have at most this many rows (0 = off;
@@ -42,6 +43,7 @@ class DecodeConfig:
     trace: bool = False
     overlap: bool = True
     keep: bool = False
+    draft: Literal["window", "reading"] = "window"
     draft_threshold: float = 0.5
     reuse_draft: bool = True
     fit: bool = False
@@ -64,6 +66,8 @@ class DecodeConfig:
             raise UsageError("top_k and top_p only matter when sampling: set a temperature above 0")
         if not 0 <= self.draft_threshold <= 1:
             raise UsageError(f"draft_threshold must be from 0 to 1, not {self.draft_threshold!r}")
+        if self.draft not in ("window", "reading"):
+            raise UsageError(f"draft must be window or reading, not {self.draft!r}")
         if self.mode == "exact" and self.temperature > 0:
             raise UsageError("mode exact verifies the greedy text and cannot sample: set the temperature to 0")
         if self.mode == "sliding" and rule.name == "schedule":
@@ -81,6 +85,8 @@ class DecodeConfig:
         if self.mode not in spec.valid_modes and not (self.mode == "full" and "block" in spec.valid_modes):
             name = spec.name or "this model"
             raise UsageError(f"{name} cannot decode in mode {self.mode}: use one of {', '.join(spec.valid_modes)}")
+        if self.mode == "exact" and self.draft == "reading" and not spec.reading:
+            raise UsageError(f"{spec.name or 'this model'} has no reading to draft from: set draft to window")
         size = {"block": self.block, "full": self.block, "ar": 1}.get(self.mode, self.window)
         if size > spec.max_window:
             raise UsageError(f"a window of {size} tokens is longer than the model's {spec.max_window}")

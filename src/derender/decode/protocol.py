@@ -28,7 +28,8 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class RuntimeSpec:
-    """Facts about the model that the engine needs. valid_modes: which decode modes its training supports."""
+    """Facts about the model that the engine needs. valid_modes: which decode modes its training supports. reading: its
+    sequences have an `ahead`, see Seq."""
 
     bos_id: int
     eos_id: int
@@ -38,6 +39,7 @@ class RuntimeSpec:
     commit_attention: Literal["causal", "block"] = "causal"
     valid_modes: tuple[str, ...] = ("ar", "block", "sliding", "exact")
     name: str = ""
+    reading: bool = False
 
 
 class Seq(Protocol):
@@ -53,6 +55,11 @@ class Seq(Protocol):
 
     @property
     def length(self) -> int: ...
+
+    def ahead(self, pending: Sequence[int], count: int) -> list[int]:
+        """At most `count` tokens that a cheap reading (compact: CTC) expects after the committed tokens and `pending`;
+        empty where there is none. Must depend on these tokens only. Needed where spec.reading is set."""
+        ...
 
 
 S = TypeVar("S", bound=Seq)

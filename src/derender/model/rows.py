@@ -35,6 +35,7 @@ def compact_spec(config: DecoderConfig, vocab: Vocab, name: str) -> RuntimeSpec:
         block=config.block,
         max_window=config.max_window,
         name=name,
+        reading=True,
     )
 
 
@@ -77,6 +78,16 @@ class CompactSeq:
         self.aligner = Aligner(self.prefix.draft_D.tolist(), soft)
         self._undo: list[tuple[int, int, list[int] | None, int]] = []
         self._tokens: list[int] = [self.vocab.mask_id, self.vocab.mask_id]  # committed ones behind two unknown
+
+    def ahead(self, pending: Sequence[int], count: int) -> list[int]:
+        """The CTC reading from the place where the text stands once `pending` is committed."""
+        state = self.aligner.state()
+        for token in pending:
+            if token != self.vocab.bos_id:
+                self.aligner.push(token)
+        at = self.aligner.anchor
+        self.aligner.restore(state)
+        return self.prefix.draft_D[at : at + count].tolist()
 
     def settle(self) -> None:
         """The last forward's commit rows can no longer be truncated."""

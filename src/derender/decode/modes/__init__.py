@@ -12,7 +12,7 @@ from derender.decode.config import DecodeConfig
 from derender.decode.modes.ar import ArDecoder
 from derender.decode.modes.base import SequenceDecoder
 from derender.decode.modes.block import BlockDecoder, FullDecoder
-from derender.decode.modes.exact import ExactDecoder
+from derender.decode.modes.exact import ExactDecoder, ReadingDecoder
 from derender.decode.modes.sliding import KeepingDecoder, SlidingDecoder
 from derender.decode.protocol import RuntimeSpec, S
 
@@ -22,6 +22,7 @@ __all__ = [
     "ExactDecoder",
     "FullDecoder",
     "KeepingDecoder",
+    "ReadingDecoder",
     "SequenceDecoder",
     "SlidingDecoder",
     "make_decoder",
@@ -34,7 +35,7 @@ def make_decoder(seq: S, spec: RuntimeSpec, config: DecodeConfig, rng: np.random
         "ar": ArDecoder,
         "block": BlockDecoder,
         "sliding": KeepingDecoder if config.keep else SlidingDecoder,
-        "exact": ExactDecoder,
+        "exact": ReadingDecoder if config.draft == "reading" else ExactDecoder,
         "full": FullDecoder,
     }
     return makers[config.mode](seq, spec, config, rng)

@@ -80,3 +80,25 @@ class ExactDecoder(SequenceDecoder[S]):
 
     def _token(self, index_k: np.intp) -> int:
         return int(self.seq.candidates_K[index_k])
+
+
+class ReadingDecoder(ExactDecoder[S]):
+    """Drafts from the sequence's cheap reading instead of a window: one row a token, nothing is computed twice, so it
+    pays in saturated batches too. The text is still that of `ar`."""
+
+    def __init__(self, seq: S, spec: RuntimeSpec, config: DecodeConfig, rng: np.random.Generator) -> None:
+        super().__init__(seq, spec, config, rng)
+        self._columns = {int(token): k for k, token in enumerate(seq.candidates_K)}
+
+    def rows(self, window_limit: int | None = None) -> Rows[S]:
+        self._draft = []
+        for token in self.seq.ahead(self.pending, self.window_size(window_limit)):
+            column = self._columns.get(token)
+            if column is None or column == self.eos_k:
+                break
+            self._draft.append(column)
+        commit = self.pending + [int(self.seq.candidates_K[k]) for k in self._draft]
+        return Rows(self.seq, commit=commit, window=(), want_next=True)
+
+    def _next_draft(self, logits: RowLogits, rejected: list[int]) -> None:
+        """The next draft is read off anew from where the text then stands."""

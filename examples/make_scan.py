@@ -1,6 +1,6 @@
 """Makes the scanned example: pages of a PDF, printed and scanned in numpy and Pillow, as an image-only PDF.
 
-Each page is rendered, turned a little, blurred, given an uneven light, paper grain and sensor noise, and packed as a gray
+Each page is rendered, turned a little, blurred, given an uneven light, grain and sensor noise, and packed as a gray
 JPEG. The same source, options and library versions give the same picture. The training's own degradation is not used,
 so that the example is not drawn from the training's distribution. Does not read text.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -94,6 +95,8 @@ class DictatedPipeline:
             text.source = "ocr"
             figure = Region(id=f"p{number}r2", type=RegionType.FIGURE, order=1, box=(10, 30, 90, 60))
             pages.append(Page(number=number, width=100, height=100, dpi=72, regions=[text, figure]))
+            if order == "slow":
+                time.sleep(0.4)
             if on_page:
                 on_page(pages[-1], number, count)
         document = Document(name=source.name, pages=pages, page_count=count)

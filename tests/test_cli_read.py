@@ -112,3 +112,14 @@ def test_document_of_several_pages_is_refused(reading: Reading) -> None:
 def test_missing_or_empty_picture_is_one_sentence(reading: Reading) -> None:
     assert run("none.png") == (1, "", "Error: none.png does not exist.\n")
     assert run("-", stdin=b"") == (1, "", "Error: standard input is empty.\n")
+
+
+def test_fault_in_the_code_is_one_line_and_a_traceback_with_vv(
+    reading: Reading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*given: object) -> Result:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(cli, "read_crop", broken)
+    assert run("line.png") == (1, "", "Error: internal error, ZeroDivisionError: division by zero\n")
+    assert "Traceback" in run("line.png", "-vv")[2]

@@ -51,6 +51,18 @@ def test_command_whose_module_is_missing_is_not_listed(monkeypatch: pytest.Monke
     assert CliRunner().invoke(cli.app, ["ghost"]).exit_code == 2
 
 
+def test_missing_extra_of_another_command_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def need_torch() -> None:
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.setattr("derender.score.cli_score.score", need_torch)
+    result = CliRunner().invoke(cli.app, ["score"])
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "Error: derender score needs torch: pip install 'derender[score]'\n",
+    )
+
+
 def test_errors_of_other_commands_become_exit_codes() -> None:
     result = CliRunner().invoke(cli.app, ["score"])
     assert (result.exit_code, result.stderr) == (2, "Error: Give either PRED and TRUTH, or --evalset FOLDER.\n")

@@ -7,7 +7,6 @@ runs, so that `derender --help` is fast.
 
 from __future__ import annotations
 
-import errno
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,13 +16,14 @@ import typer
 from typer.core import TyperGroup
 
 from derender import __version__, cli_options
+from derender.cli_options import VERBOSE
 from derender.errors import DerenderError, UsageError
 
 if TYPE_CHECKING:
     from derender.config import ParseOptions
     from derender.decode.config import DecodeConfig
     from derender.pipeline import Pipeline
-    from derender.recognise.types import Image, Result
+    from derender.recognise.types import Image, Result, Task
 
 LAZY = {
     "score": ("derender.score.cli_score", "score"),
@@ -51,21 +51,25 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except UsageError as error:
-            _stop(error, 2)
+            _stop(ctx, error, 2)
         except DerenderError as error:
-            _stop(error, 1)
+            _stop(ctx, error, 1)
         except KeyboardInterrupt:
             typer.echo("Interrupted.", err=True)
             raise typer.Exit(130) from None
+        except (typer.Exit, typer.Abort, BrokenPipeError):  # `derender ... | head`: typer ends quietly
+            raise
         except ModuleNotFoundError as error:
             extra = EXTRAS.get(ctx.invoked_subcommand or "")
             if extra is None or (error.name or "").startswith("derender"):
                 raise
-            _stop(f"derender {ctx.invoked_subcommand} needs {error.name}: pip install 'derender[{extra}]'", 1)
-        except OSError as error:
-            if error.errno == errno.EPIPE:  # `derender ... | head` is not an error of ours; typer ends quietly
+            _stop(
+                ctx, error, 1, f"derender {ctx.invoked_subcommand} needs {error.name}: pip install 'derender[{extra}]'"
+            )
+        except Exception as error:
+            if VERBOSE not in ctx.meta or type(error).__module__.startswith(("typer", "click")):
                 raise
-            _stop(error, 1)
+            _stop(ctx, error, 1, f"internal error, {type(error).__name__}: {error}")
 
 
 def _exists(module: str) -> bool:
@@ -84,8 +88,12 @@ def _as_command(target: Any, name: str) -> Any:
     return typer.main.get_command(holder)
 
 
-def _stop(error: Exception | str, code: int) -> None:
-    typer.echo(f"Error: {' '.join(str(error).split())}", err=True)
+def _stop(ctx: Any, error: Exception, code: int, text: str = "") -> None:
+    if ctx.meta.get(VERBOSE, 0) > 1:
+        import traceback
+
+        typer.echo("".join(traceback.format_exception(error)), err=True)
+    typer.echo(f"Error: {' '.join((text or str(error)).split())}", err=True)
     raise typer.Exit(code) from None
 
 
@@ -128,11 +136,11 @@ def make_pipeline(options: ParseOptions) -> Pipeline:
     return Pipeline(options)
 
 
-def read_crop(image: Image, task: str, decode: DecodeConfig, threads: int) -> Result:
+def read_crop(image: Image, task: Task, decode: DecodeConfig, threads: int) -> Result:
     """The one place where `read` gets its reading from. image: (H, W, 3) uint8 RGB."""
-    import derender
+    from derender.recognise import crop
 
-    return derender.read(image, task=task, decode=decode, threads=threads)  # type: ignore[arg-type]
+    return crop.read_crop(image, task, decode=decode, threads=threads)
 
 
 @app.command(epilog=cli_options.PARSE_EPILOG)
@@ -210,6 +218,7 @@ def read(
     threshold: cli_options.Threshold = None,
     rule: cli_options.Rule = None,
     block: cli_options.Block = None,
+    verbose: cli_options.Verbose = 0,
 ) -> None:
     """Reads one cropped picture and prints the reading, nothing else."""
     from derender.cli_batch import quiet_libraries
@@ -219,7 +228,7 @@ def read(
     if format == "html" and task != "table":
         raise UsageError("--format html is for tables: add --task table, or take text or json")
     config = _decode_config(decode, threshold, rule, block, trace=False)
-    with quiet_libraries(0):
+    with quiet_libraries(verbose):
         result = read_crop(load_crop(image), task.value, config, threads or default_threads())
     code = show(result, task.value, format.value)
     raise typer.Exit(code)

@@ -122,8 +122,9 @@ def _one(
     with pipeline.open(source, name) as opened:
         document = pipeline.parse_source(opened, on_page=report.page)
         if document.status == "failed":
-            count = f"none of its {len(document.pages)} pages" if len(document.pages) > 1 else "its only page not"
-            report.failed(InputError(f"{name}: {count} could be read."), document)
+            count = len(document.pages)
+            what = f"none of its {count} pages could" if count > 1 else "its only page could not"
+            report.failed(InputError(f"{name}: {what} be read."), document)
             return
         document.meta["settings"] = settings
         if batch.out is None:

@@ -17,6 +17,15 @@ WHAT, HOW, DECODING, SHOWN = "What is read and written", "How pages are read", "
 DEFAULT_FORMATS = "md,json,content-list,overlay"
 
 
+VERBOSE = "derender.verbose"
+"""Key in the context's meta of how often -v was given; absent for commands without -v."""
+
+
+def _note_verbose(ctx: typer.Context, value: int) -> int:
+    ctx.meta[VERBOSE] = value
+    return value
+
+
 class ModeChoice(StrEnum):
     """config.MODES"""
 
@@ -206,7 +215,7 @@ Verbose = Annotated[
         "--verbose",
         "-v",
         count=True,
-        metavar="",
+        callback=_note_verbose,
         help="Details of each document and messages of the libraries; -vv: tracebacks too.",
         show_default=False,
         rich_help_panel=SHOWN,

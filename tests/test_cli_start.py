@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import derender
-from derender import cli
+from derender import cli, cli_group
 
 HEAVY = ["numpy", "torch", "cv2", "onnxruntime", "rapidocr", "rapid_layout", "PIL", "pypdfium2", "pydantic", "rich"]
 REPORT = f"import sys; print(*(m for m in {HEAVY!r} if m in sys.modules), file=sys.stderr)"
@@ -46,7 +46,7 @@ def test_help_lists_the_commands_of_other_modules() -> None:
 
 
 def test_command_whose_module_is_missing_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(cli.LAZY, "ghost", ("derender.no_such_package.cli", "app"))
+    monkeypatch.setitem(cli_group.LAZY, "ghost", ("derender.no_such_package.cli", "app"))
     assert "ghost" not in CliRunner().invoke(cli.app, ["--help"]).stdout
     assert CliRunner().invoke(cli.app, ["ghost"]).exit_code == 2
 

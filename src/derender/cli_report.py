@@ -218,4 +218,5 @@ def _decoding(document: Document) -> str:
     if not decode.get("forwards"):
         return ""
     rate = decode["tokens"] / decode["forwards"]
-    return f"; decoded {decode['tokens']} tokens, {rate:.1f} a forward ({decode['mode']}, {decode['rule']})"
+    how = decode["mode"] if decode["mode"] in ("exact", "ar") else f"{decode['mode']}, {decode['rule']}"
+    return f"; decoded {decode['tokens']} tokens, {rate:.1f} a forward ({how})"

@@ -122,6 +122,6 @@ def test_making_a_scan_gives_the_same_pictures_each_time(tmp_path: Path) -> None
 
 
 def test_read_is_the_function_also_when_its_namesake_package_is_loaded() -> None:
-    code = "import derender.read.source, derender; print(callable(derender.read), callable(derender.parse))"
+    code = "import derender.ingest.source, derender; print(callable(derender.read), callable(derender.parse))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "True"]

@@ -12,10 +12,10 @@ import pytest
 from PIL import Image
 
 from derender.errors import InputError, PageError
-from derender.read.inputs import expand_inputs
-from derender.read.page import PageInput
-from derender.read.source import open_source
-from derender.read.types import ReadOptions
+from derender.ingest.inputs import expand_inputs
+from derender.ingest.page import PageInput
+from derender.ingest.source import open_source
+from derender.ingest.types import ReadOptions
 
 
 def saved(image: Image.Image, kind: str, **options: object) -> bytes:

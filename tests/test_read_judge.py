@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 
-from derender.read.blank import is_blank
-from derender.read.lines import words_to_lines
-from derender.read.orient import content_rotation, turn, turn_box, unturn_box, words_rotation
-from derender.read.textlayer import judge_words, trustworthy
-from derender.read.tile import tiles
-from derender.read.types import Word
+from derender.ingest.blank import is_blank
+from derender.ingest.lines import words_to_lines
+from derender.ingest.orient import content_rotation, turn, turn_box, unturn_box, words_rotation
+from derender.ingest.textlayer import judge_words, trustworthy
+from derender.ingest.tile import tiles
+from derender.ingest.types import Word
 
 PAGE = (0.0, 0.0, 300.0, 200.0)
 PROSE = "The quick brown fox jumps over the lazy dog while the committee of seven looked on in silence".split()
@@ -239,9 +239,10 @@ def test_tiles_cover_a_strip_once_and_cut_between_lines() -> None:
 
 
 def test_tiles_of_a_wide_strip_and_of_a_page() -> None:
-    strip = np.full((60, 1200, 3), 255, np.uint8)
+    strip = np.full((120, 2400, 3), 255, np.uint8)
     pieces = tiles(strip)
     assert len(pieces) == 4 and np.array_equal(np.concatenate([p.image for p in pieces], axis=1), strip)
     page = np.full((300, 200, 3), 255, np.uint8)
     assert len(tiles(page)) == 1 and tiles(page)[0].image is page
     assert len(tiles(page[:1, :])) >= 1
+    assert len(tiles(np.full((40, 420, 3), 255, np.uint8))) == 1  # a single line is not cut

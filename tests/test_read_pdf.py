@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from derender.errors import InputError, PageError, PasswordError, UsageError
-from derender.read.lines import words_to_lines
-from derender.read.source import open_source, parse_pages
-from derender.read.types import ReadOptions
+from derender.ingest.lines import words_to_lines
+from derender.ingest.source import open_source, parse_pages
+from derender.ingest.types import ReadOptions
 
 
 def make_pdf(
@@ -279,8 +279,8 @@ def test_memory_is_flat_over_300_pages(tmp_path) -> None:
     file.write_bytes(make_pdf([lines] * 300))
     script = (
         "import sys, resource\n"
-        "from derender.read.source import open_source\n"
-        "from derender.read.types import ReadOptions\n"
+        "from derender.ingest.source import open_source\n"
+        "from derender.ingest.types import ReadOptions\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
         "with open_source(sys.argv[1], options=ReadOptions(dpi=72, small_page_px=1)) as source:\n"
         "    for number in range(1, 301):\n"

@@ -13,11 +13,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import derender.read as _read_package  # noqa: F401
-
-# The function `read` below has the package's name. Loading the (empty) package here, before the function is defined,
-# keeps a later `import derender.read.source` from putting the package in the function's place.
-
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:

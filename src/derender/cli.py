@@ -96,7 +96,7 @@ def parse(
     from derender.cli_batch import BatchOptions, parse_formats, quiet_libraries, run_batch
     from derender.cli_report import Reporter
     from derender.config import ParseOptions
-    from derender.read.inputs import expand_inputs
+    from derender.ingest.inputs import expand_inputs
 
     if stdout and out is not None:
         raise UsageError("give either --out or --stdout")
@@ -187,7 +187,7 @@ def _check_pages(pages: str) -> None:
     """Raises UsageError for what is no list of pages, once and not for each input."""
     import re
 
-    from derender.read.source import parse_pages
+    from derender.ingest.source import parse_pages
 
     highest = max((int(n) for n in re.findall(r"[0-9]{1,9}", pages)), default=1)
     if highest < 100_000:  # beyond that, each document says that it has no such page

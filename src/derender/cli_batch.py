@@ -21,14 +21,14 @@ from derender.assemble.structure import clean_text
 from derender.cli_report import Reporter
 from derender.document import Document
 from derender.errors import DerenderError, InputError, MissingExtraError, ModelError, PageError, UsageError
-from derender.read.inputs import InputFile
+from derender.ingest.inputs import InputFile
 
 if TYPE_CHECKING:
     import numpy as np
 
     from derender.config import ParseOptions
     from derender.pipeline import Pipeline
-    from derender.read.page import Source
+    from derender.ingest.page import Source
 
 PRINTABLE: tuple[Format, ...] = ("md", "json", "html", "content-list")
 

@@ -10,7 +10,7 @@ import typer
 
 from derender.cli_batch import read_stdin
 from derender.errors import DerenderError, UsageError
-from derender.read.source import open_source
+from derender.ingest.source import open_source
 from derender.recognise.types import Image, Result
 
 
@@ -58,6 +58,7 @@ def _as_json(result: Result, task: str) -> dict[str, object]:
         "latex": result.latex,
         "html": result.html,
         "otsl": result.otsl,
+        "cells": [cell.model_dump(exclude_none=True) for cell in result.cells] or None,
         "confidence": result.confidence,
         "errors": result.errors,
         "lines": [{"corners": quad, "text": text} for quad, text in zip(result.lines, result.line_texts, strict=False)],

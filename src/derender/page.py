@@ -7,7 +7,7 @@ recogniser does) and does not put documents together (pipeline.py).
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,16 +15,16 @@ import numpy as np
 
 from derender.assemble.join import join_lines
 from derender.config import ParseOptions
-from derender.document import Box, Line, Page, Region, RegionType, box_1000
-from derender.layout.crops import region_request
+from derender.document import Box, Cell, Line, Page, Region, RegionType, box_1000
+from derender.layout.crops import crop_region, region_request
 from derender.layout.types import LayoutRegion, PageLayout, TextLineBox
-from derender.read.blank import is_blank
-from derender.read.lines import words_to_lines
-from derender.read.orient import Turn, content_rotation, turn, turn_box, unturn_box, words_rotation
-from derender.read.page import PageInput
-from derender.read.textlayer import judge_words, trustworthy
-from derender.read.tile import tiles
-from derender.read.types import Word
+from derender.ingest.blank import is_blank
+from derender.ingest.lines import words_to_lines
+from derender.ingest.orient import Turn, content_rotation, turn, turn_box, unturn_box, words_rotation
+from derender.ingest.page import PageInput
+from derender.ingest.textlayer import judge_words, trustworthy
+from derender.ingest.tile import tiles
+from derender.ingest.types import Word
 from derender.recognise.types import Image, Request, Task
 
 PICTURE_SHARE = 0.02
@@ -35,10 +35,13 @@ PICTURED = {RegionType.FIGURE}
 
 @dataclass
 class PageWork:
-    """A page being read: waiting holds the ids of requests without a result yet."""
+    """A page being read: waiting holds the ids of requests without a result yet, to_page turns boxes in pixels of a
+    request's crop into the page's points.
+    """
 
     page: Page
     waiting: set[str] = field(default_factory=set)
+    to_page: dict[str, Callable[[Box], Box]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -97,16 +100,19 @@ def prepare_page(opened: PageInput, options: ParseOptions, analyser: Any) -> tup
             continue
         if mine and _use_words(mine, found, upright, k, options):
             _fill_from_words(region, mine, degrees, page)
+            if found.type is RegionType.TABLE:
+                _fill_table(region, mine, upright, found.box, degrees, page, k)
         elif options.mode != "text" and found.lines:
             request = region_request(upright, found, f"{page.number}:{index}", TASKS.get(found.type, "text"))
             requests.append(_vertical(request) if found.vertical else request)
             work.waiting.add(request.id)
+            work.to_page[request.id] = _from_crop(request.origin, page, degrees, k)
             if found.vertical:
                 page.warnings.append(
                     "vertical text was read as if it ran from bottom to top; East Asian columns are not supported"
                 )
-    if any(r.type in (RegionType.TABLE, RegionType.FORMULA) for r in page.regions):
-        page.warnings.append("tables and formulas are given as pictures and as plain text read in them")
+    if any(r.type is RegionType.FORMULA for r in page.regions):
+        page.warnings.append("formulas are given as pictures and as plain text read in them")
     return work, requests
 
 
@@ -194,6 +200,38 @@ def _fill_from_words(region: Region, words: list[Word], degrees: Turn, page: Pag
     ]
     region.text = join_lines([line.text for line in lines])
     region.source = "text_layer"
+
+
+def _fill_table(
+    region: Region, words: list[Word], upright: Image, box: Box, degrees: Turn, page: Page, k: float
+) -> None:
+    """Cells, HTML and text of a table from native words and the ruling lines of its picture."""
+    from derender.table.native import table_from_words
+
+    crop, (x, y) = crop_region(upright, box, 2.0)
+    reading = table_from_words(words, crop, (x / k, y / k), k)
+
+    def back(cell_box: Box) -> Box:
+        return _round(unturn_box(cell_box, degrees, page.width, page.height))
+
+    region.cells = place_cells(reading.cells, back)
+    region.html, region.text = reading.html or None, reading.text
+    region.errors += reading.notes
+
+
+def place_cells(cells: Sequence[Cell], to_page: Callable[[Box], Box]) -> list[Cell]:
+    """The cells with their boxes in page points."""
+    return [c if c.box is None else c.model_copy(update={"box": to_page(c.box)}) for c in cells]
+
+
+def _from_crop(origin: tuple[float, float], page: Page, degrees: Turn, k: float) -> Callable[[Box], Box]:
+    """Turns a box in pixels of a crop at `origin` of the upright picture into the page's points."""
+
+    def to_page(box: Box) -> Box:
+        moved = _scale(_move(box, *origin), 1 / k)
+        return _round(unturn_box(moved, degrees, page.width, page.height))
+
+    return to_page
 
 
 def _region(found: LayoutRegion, index: int, page: Page, degrees: Turn, k: float) -> Region:

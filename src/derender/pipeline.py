@@ -22,10 +22,10 @@ from derender.assemble.structure import structure
 from derender.config import ParseOptions
 from derender.document import Document, Page, Region, Token
 from derender.errors import DerenderError, PageError
-from derender.page import PageWork, prepare_page
-from derender.read.page import Source
-from derender.read.source import open_source, parse_pages
-from derender.read.types import ReadOptions
+from derender.page import PageWork, place_cells, prepare_page
+from derender.ingest.page import Source
+from derender.ingest.source import open_source, parse_pages
+from derender.ingest.types import ReadOptions
 from derender.recognise.types import Image, Recogniser, Request, Result
 
 OnPage = Callable[[Page, int, int], None]
@@ -194,6 +194,8 @@ def fill_region(region: Region, result: Result, work: PageWork, options: ParseOp
     """Writes a reading into its region: text, line texts, confidence, errors and, if asked for, tokens and trace."""
     region.text = result.text
     region.latex, region.html = result.latex, result.html
+    if result.id in work.to_page:
+        region.cells = place_cells(result.cells, work.to_page[result.id])
     region.source = "ocr"
     region.confidence = None if result.confidence is None else round(result.confidence, 4)
     region.status = result.status
@@ -224,7 +226,7 @@ def settle_page(page: Page) -> Page:
 def settle_document(document: Document) -> Document:
     """The document's status and errors from its pages'."""
     for page in document.pages:
-        document.errors += [f"page {page.number}: {e}" for e in page.errors]
+        document.errors += [e if f"page {page.number}" in e.lower() else f"page {page.number}: {e}" for e in page.errors]
         for region in page.regions:
             document.errors += [f"page {page.number}, region {region.order + 1}: {e}" for e in region.errors]
     if document.pages and all(p.status == "failed" for p in document.pages):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from derender.read.types import Image
+from derender.ingest.types import Image
 
 _MIN_CONTRAST = 28.0
 _NOISE_FACTOR = 6.0

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from derender.read.types import Box
+from derender.ingest.types import Box
 
 _MAX_DEPTH = 8
 """Form objects inside form objects are followed this deep, so that a cycle ends."""

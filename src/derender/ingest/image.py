@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from derender.errors import InputError, PageError
-from derender.read.page import PageInput, Source
-from derender.read.types import Box, Image, ReadOptions, Word
+from derender.ingest.page import PageInput, Source
+from derender.ingest.types import Box, Image, ReadOptions, Word
 
 if TYPE_CHECKING:
     from PIL import Image as PilModule
@@ -116,7 +116,7 @@ class ImagePage(PageInput):
     dpi."""
 
     def __init__(self, source: ImageSource, number: int, options: ReadOptions) -> None:
-        from derender.read.pixels import orientation, turns_sideways
+        from derender.ingest.pixels import orientation, turns_sideways
 
         self._source = source
         self._options = options
@@ -140,7 +140,7 @@ class ImagePage(PageInput):
             )
 
     def _render(self) -> Image:
-        from derender.read.pixels import decode
+        from derender.ingest.pixels import decode
 
         image = self._source.frame(self.number)
         try:

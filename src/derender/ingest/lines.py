@@ -11,8 +11,8 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from derender.read.frame import in_text_frame
-from derender.read.types import Box, TextLine, Word, hull
+from derender.ingest.frame import in_text_frame
+from derender.ingest.types import Box, TextLine, Word, hull
 
 _IN_ORDER_EM = 1.8
 """Widest gap, in font sizes, between words that follow each other in the file: justified lines stretch their spaces."""

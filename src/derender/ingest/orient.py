@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from derender.read.types import Box, Image, Word
+from derender.ingest.types import Box, Image, Word
 
 Turn = Literal[0, 90, 180, 270]
 
@@ -88,7 +88,7 @@ def _content(image: Image) -> Image | None:
     """The part of the picture that holds the ink, scaled for the network; None when there is too little ink."""
     import cv2
 
-    from derender.read.blank import ink_mask
+    from derender.ingest.blank import ink_mask
 
     if min(image.shape[:2]) < 16:
         return None

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Literal
 
 from derender.errors import PageError
-from derender.read.types import Box, Image, ReadOptions, Word
+from derender.ingest.types import Box, Image, ReadOptions, Word
 
 MIN_SIDE_PX = 4
 """A page whose shorter side would be thinner than this after capping cannot be read and is an error."""

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from derender.errors import InputError, PageError, PasswordError
-from derender.read.page import PageInput, Source, plan_dpi
-from derender.read.types import Box, Image, ReadOptions, Word
+from derender.ingest.page import PageInput, Source, plan_dpi
+from derender.ingest.types import Box, Image, ReadOptions, Word
 
 _NO_PAGES = re.compile(rb"/Type\s*/Pages\b[^>]*/Count\s+0\b|/Count\s+0\b[^>]*/Type\s*/Pages\b|/Kids\s*\[\s*\]")
 _PASSWORD_ERROR = 4  # FPDF_ERR_PASSWORD
@@ -157,7 +157,7 @@ class PdfPage(PageInput):
         if self._words is None:
             import pypdfium2 as pdfium
 
-            from derender.read.pdfwords import extract_words
+            from derender.ingest.pdfwords import extract_words
 
             try:
                 self._words = extract_words(self._page())
@@ -169,7 +169,7 @@ class PdfPage(PageInput):
         import pypdfium2 as pdfium
         import pypdfium2.raw as raw
 
-        from derender.read.frame import Frame
+        from derender.ingest.frame import Frame
 
         boxes: list[Box] = []
         try:

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from derender.read.frame import Frame, address_of, in_text_frame
-from derender.read.types import Box, Word, hull
+from derender.ingest.frame import Frame, address_of, in_text_frame
+from derender.ingest.types import Box, Word, hull
 
 _LIGATURES = {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "\u017ft", 0xFB06: "st"}
 _SOFT_HYPHENS = ("\x02", "\ufffe", "\u00ad")  # how PDFium marks a hyphen at a line's end, and U+00AD itself

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from derender.read.types import Image
+from derender.ingest.types import Image
 
 if TYPE_CHECKING:
     from PIL import Image as PilModule

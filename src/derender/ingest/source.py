@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from derender.errors import InputError, UsageError
-from derender.read.page import Source
-from derender.read.types import ReadOptions
+from derender.ingest.page import Source
+from derender.ingest.types import ReadOptions
 
 _HEAD = 2048
 """Bytes looked at to tell a PDF: readers accept the %PDF- mark anywhere in about the first kilobyte."""
@@ -39,10 +39,10 @@ def open_source(
     if size == 0:
         raise InputError(f"{shown} is empty.")
     if b"%PDF-" in head:
-        from derender.read.pdf import PdfSource
+        from derender.ingest.pdf import PdfSource
 
         return PdfSource(source, label, shown, password, options)
-    from derender.read.image import ImageSource
+    from derender.ingest.image import ImageSource
 
     return ImageSource(source, label, shown, options)
 

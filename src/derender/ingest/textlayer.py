@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from derender.read.types import Box, Word
+from derender.ingest.types import Box, Word
 
 _BAD_FONT = 0.1  # share of characters in words without a sound mapping
 _HIDDEN = 0.5
@@ -111,7 +111,7 @@ def _inside(box: Box, page: Box) -> bool:
 def _disagreement(words: Sequence[Word], ink: np.ndarray, box: Box) -> str:
     import cv2
 
-    from derender.read.blank import ink_mask
+    from derender.ingest.blank import ink_mask
 
     height, width = ink.shape[:2]
     scale_x, scale_y = width / max(box[2] - box[0], 1e-6), height / max(box[3] - box[1], 1e-6)

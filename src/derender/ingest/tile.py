@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from derender.read.types import Image
+from derender.ingest.types import Image
 
 MAX_ASPECT = 8.0
+MIN_LENGTH = 1600
+"""A picture no longer than this is one tile, however thin: models see it whole, and a single line is not cut."""
 TALL_PIECE = 1.6
 """Length of a piece of a tall picture in units of its width: about a page, which is what layout models know."""
 WIDE_PIECE = 5.0
@@ -32,9 +34,10 @@ class Tile:
 def tiles(image: Image, max_aspect: float = MAX_ASPECT) -> list[Tile]:
     """Tiles that cover `image` ((H, W, 3) uint8) exactly once, from top to bottom or from left to right."""
     height, width = image.shape[:2]
-    if max(height, width) <= max_aspect * max(1, min(height, width)):
+    longest = max(height, width)
+    if longest <= max(MIN_LENGTH, max_aspect * max(1, min(height, width))):
         return [Tile(image, 0, 0)]
-    from derender.read.blank import ink_mask
+    from derender.ingest.blank import ink_mask
 
     tall = height > width
     cuts = _cuts(ink_mask(image).sum(axis=1 if tall else 0), (TALL_PIECE if tall else WIDE_PIECE) * min(height, width))

@@ -85,4 +85,4 @@ def region_request(image: Image, region: LayoutRegion, id: str, task: Task, pad:
     """
     margin = max(2.0, 0.2 * region.line_height) if pad is None else pad
     crop, origin = crop_region(image, region.box, margin)
-    return Request(id=id, image=crop, task=task, lines=quads_in_crop(region.lines, origin))
+    return Request(id=id, image=crop, task=task, lines=quads_in_crop(region.lines, origin), origin=origin)

@@ -1,8 +1,8 @@
 """derender-compact as a recogniser: line crops through the tower, regions through the decoder, on ONNX Runtime.
 
 Streams: requests are pulled as the engine has room, and the lines of a few requests share the tower's batches. Where a
-request brings no lines, they are detected in the crop. Tables and formulas are read as text here. Does not lay pages
-out.
+request brings no lines, they are detected in the crop. Tables are read cell by cell (tables.py); formulas are read as
+text here. Does not lay pages out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from derender.errors import DerenderError
 from derender.model.prefix import RegionPrefix, build_prefix, line_geometry
 from derender.model.runtime_onnx import OnnxRuntime
 from derender.model.tower import HEIGHT, MAX_WIDTH, LineReading, Tower
-from derender.recognise.types import Quad, Request, Result, TokenOut
+from derender.recognise.tables import TableSplitter
+from derender.recognise.types import Image, Quad, Request, Result, TokenOut
 
 if TYPE_CHECKING:
     from derender.layout.detect_lines import LineDetector
@@ -64,9 +65,17 @@ class CompactRecogniser:
         """One Result per Request, as they finish. A request that cannot be read gives a failed Result."""
         work: dict[str, _Work] = {}
         unread: list[Result] = []
+        tables = TableSplitter(self._detect_table)
+
+        def joined(results: list[Result]) -> Iterator[Result]:
+            """What can be given out: whole requests, and tables whose last cell is read."""
+            yield from (whole for r in results if (whole := tables.join(r)) is not None)
+            yield from tables.finished
+            results.clear()
+            tables.finished.clear()
 
         def prefixes() -> Iterator[tuple[str, RegionPrefix]]:
-            source = iter(requests)
+            source = tables.split(requests)
             while group := list(islice(source, GROUP)):
                 for item in self._read_lines(group):
                     if item.error:
@@ -80,10 +89,9 @@ class CompactRecogniser:
                     yield item.request.id, build_prefix(item.readings, geometry, self.tower.vocab)
 
         for decoded in self.engine.run(prefixes()):
-            yield from unread
-            unread.clear()
-            yield self._result(work.pop(str(decoded.id)), decoded)
-        yield from unread
+            unread.append(self._result(work.pop(str(decoded.id)), decoded))
+            yield from joined(unread)
+        yield from joined(unread)
 
     def read_lines(self, images: list[np.ndarray]) -> list[LineReading]:
         """The tower's bare reading of line crops (for layout's table cells and for measuring)."""
@@ -116,12 +124,20 @@ class CompactRecogniser:
     def _detect(self, request: Request) -> tuple[Quad, ...]:
         """Lines of a crop in reading order. A crop of one line's shape is taken whole: detectors cut into it."""
         height, width = request.image.shape[:2]
+        return lines_of_crop(request.image, self._line_detector()) if height > 1 and width > 1 else ()
+
+    def _detect_table(self, image: Image) -> tuple[Quad, ...]:
+        from derender.table.read import detect_lines
+
+        return detect_lines(image, self._line_detector()) if min(image.shape[:2]) > 1 else ()
+
+    def _line_detector(self) -> LineDetector:
         from derender.layout.detect_lines import LineDetector
         from derender.layout.types import LayoutOptions
 
         if self._detector is None:
             self._detector = LineDetector(LayoutOptions(threads=self.threads))
-        return lines_of_crop(request.image, self._detector) if height > 1 and width > 1 else ()
+        return self._detector
 
     def _result(self, item: _Work, decoded: DecodeResult | None) -> Result:
         vocab = self.tower.vocab

@@ -10,7 +10,7 @@ import numpy as np
 from derender.config import default_threads
 from derender.decode.config import DecodeConfig
 from derender.errors import InputError, UsageError
-from derender.read.source import open_source
+from derender.ingest.source import open_source
 from derender.recognise.compact import DEFAULT_DECODE, CompactRecogniser
 from derender.recognise.types import TASKS, Image, Request, Result, Task
 

@@ -13,6 +13,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from derender.document import Cell
+
 Task = Literal["text", "formula", "table", "layout"]
 TASKS: tuple[Task, ...] = ("text", "formula", "table", "layout")
 Image = npt.NDArray[np.uint8]  # (height, width, 3) RGB
@@ -25,13 +27,15 @@ class Request:
     """One region to read.
 
     image: (H, W, 3) uint8 RGB. lines: the region's text lines in reading order as quads in pixels of `image`;
-    None asks the recogniser to detect them; an empty tuple says that there are none.
+    None asks the recogniser to detect them; an empty tuple says that there are none. origin: where the crop's top-left
+    pixel lies in the page's picture, for the caller's use only.
     """
 
     id: str
     image: Image
     task: Task = "text"
     lines: tuple[Quad, ...] | None = None
+    origin: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,8 @@ class Result:
     latex: str | None = None
     html: str | None = None
     otsl: str | None = None
+    cells: list[Cell] = field(default_factory=list)
+    """A table's cells, their boxes in pixels of Request.image."""
     status: Literal["ok", "partial", "failed"] = "ok"
     errors: list[str] = field(default_factory=list)
     stats: DecodeStats = field(default_factory=DecodeStats)

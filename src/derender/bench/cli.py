@@ -1,0 +1,111 @@
+"""`derender bench`: arguments, messages and files of the benchmarks. Measuring is in speed.py and sweep.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from derender.errors import UsageError
+
+app = typer.Typer(no_args_is_help=True, help="Measure how fast the decode modes are, and what speed costs.")
+
+
+@app.callback()
+def bench() -> None:
+    """Measure how fast the decode modes are, and what speed costs."""
+
+
+@app.command()
+def speed(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for speed.md, speed.png and speed.json.")],
+    inputs: Annotated[
+        list[Path] | None, typer.Argument(help="Crops (with their truth beside them as .txt), pages, or folders.")
+    ] = None,
+    evalset: Annotated[Path | None, typer.Option(help="Evaluation-set folder (with manifest.jsonl).")] = None,
+    tasks: Annotated[str, typer.Option(help="Tasks of the set: text, pages or both.")] = "text",
+    modes: Annotated[str, typer.Option(help="Modes beside ar.")] = "ar,block,sliding,exact",
+    thresholds: Annotated[str, typer.Option(help="Confidence thresholds.")] = ".5,.6,.75,.85,.9,.95,.97,.99",
+    regimes: Annotated[str, typer.Option(help="How regions are batched.")] = "region,page,saturated",
+    runtime: Annotated[str, typer.Option(help="Runtimes; torch needs --checkpoint.")] = "onnx,torch",
+    checkpoint: Annotated[Path | None, typer.Option(help="checkpoint.pt of a training run, for torch.")] = None,
+    float32: Annotated[Path | None, typer.Option(help="Folder of a float32 export, to compare int8 with.")] = None,
+    block: Annotated[int, typer.Option(min=1, help="Block and window, in tokens.")] = 32,
+    threads: Annotated[int, typer.Option(min=1, help="Processor threads.")] = 2,
+    repeat: Annotated[int, typer.Option(min=1, help="How often each configuration runs; medians count.")] = 3,
+    limit: Annotated[int | None, typer.Option(min=1, help="Most files of each kind.")] = None,
+    clock: Annotated[str, typer.Option(help="wall, or cpu: processor time, for machines with other work.")] = "wall",
+    sweep: Annotated[bool, typer.Option(help="Sweep block size, steps and rule instead; writes sweep.md.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Time ar, block, sliding and exact on the same regions, weights and threads."""
+    from rich.console import Console
+
+    from derender.bench.samples import load_samples
+    from derender.bench.speed import SpeedOptions, make_runtimes, measure_speed
+
+    if not inputs and evalset is None:
+        raise UsageError("give crops, pages or folders to measure on, or --evalset FOLDER")
+    names = _words(runtime)
+    options = SpeedOptions(_words(modes), _numbers(thresholds), _words(regimes), block, threads, repeat, clock)
+    status = Console(stderr=True)
+    with status.status("reading") as line:
+        say = (lambda _text: None) if quiet else (lambda text: line.update(text))
+        found, tower = load_samples(inputs or [], evalset, _words(tasks), limit, threads, say)
+        runtimes, notes = make_runtimes(names, tower.vocab, threads, checkpoint, float32)
+        for note in notes:
+            status.print(note)
+        out.mkdir(parents=True, exist_ok=True)
+        if sweep:
+            from derender.bench.sweep import run_sweep
+
+            _write_sweep(
+                run_sweep(found, tower.vocab, next(iter(runtimes.values())), progress=say), threads, clock, out
+            )
+            return
+        report = measure_speed(found, tower.vocab, runtimes, options, say)
+    report.notes += notes
+    _write(report, threads, clock, checkpoint, out)
+
+
+def _model(checkpoint: Path | None) -> dict[str, object]:
+    from derender.bench.machine import file_hashes
+    from derender.model.runtime_onnx import FILES
+    from derender.model.tower import WEIGHTS
+
+    hashes = file_hashes(WEIGHTS, (*FILES, "tower.onnx"))
+    if checkpoint is not None:
+        hashes |= file_hashes(checkpoint.parent, (checkpoint.name,))
+    return {"sha256": hashes}
+
+
+def _write(report: object, threads: int, clock: str, checkpoint: Path | None, out: Path) -> None:
+    from derender.bench.chart import draw_speed
+    from derender.bench.machine import describe_machine
+    from derender.bench.report import write_speed_json, write_speed_md
+    from derender.bench.speed import SpeedReport
+
+    assert isinstance(report, SpeedReport)
+    machine, model = describe_machine(threads, clock), _model(checkpoint)
+    write_speed_json(report, machine, model, out / "speed.json")
+    write_speed_md(report, machine, model, out / "speed.md")
+    draw_speed(report.rows, f"{machine['processor']}, {threads} threads").save(out / "speed.png")
+
+
+def _write_sweep(rows: list[dict[str, object]], threads: int, clock: str, out: Path) -> None:
+    from derender.bench.machine import describe_machine
+    from derender.bench.report import write_sweep
+
+    write_sweep(rows, describe_machine(threads, clock), _model(None), out)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(word) for word in _words(text))
+    except ValueError:
+        raise UsageError(f"{text!r} is not a list of numbers such as .5,.9") from None

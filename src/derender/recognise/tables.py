@@ -1,0 +1,108 @@
+"""Table requests as one text request per cell, and the cells' readings as one table again.
+
+So that a recogniser of text reads tables with the same model as everything else, in the same batches. Does not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from derender.recognise.types import Image, Quad, Request, Result
+from derender.table.read import CellText, TablePlan, plan_table, table_reading
+
+_MARK = "\x1f"  # between a table's id and a cell's number; no caller's id holds it
+Detect = Callable[[Image], tuple[Quad, ...]]
+
+
+@dataclass
+class _Table:
+    """A table being read: results of its cells by the cell's number; `missing` are still to come."""
+
+    request: Request
+    lines: tuple[Quad, ...]
+    plan: TablePlan
+    missing: set[int]
+    results: dict[int, Result] = field(default_factory=dict)
+
+
+class TableSplitter:
+    """Put requests through `split`, what is read through `join`; tables without text come out of `finished`."""
+
+    def __init__(self, detect: Detect) -> None:
+        self._detect = detect
+        self._open: dict[str, _Table] = {}
+        self.finished: list[Result] = []
+
+    def split(self, requests: Iterable[Request]) -> Iterator[Request]:
+        """The requests, each table as one request per cell that has text. A table that cannot be planned gives a
+        failed result.
+        """
+        for request in requests:
+            if request.task != "table":
+                yield request
+                continue
+            try:
+                lines = request.lines if request.lines is not None else self._detect(request.image)
+                plan = plan_table(request.image, lines)
+            except (ValueError, ArithmeticError) as error:
+                self.finished.append(
+                    Result(request.id, status="failed", errors=[f"the table's structure cannot be found: {error}"])
+                )
+                continue
+            numbers = [i for i, quads in enumerate(plan.quads) if quads]
+            table = _Table(request, lines, plan, set(numbers))
+            if not numbers:
+                self.finished.append(_result(table))
+                continue
+            self._open[request.id] = table
+            for i in numbers:
+                yield Request(f"{request.id}{_MARK}{i}", request.image, "text", plan.quads[i])
+
+    def join(self, result: Result) -> Result | None:
+        """A text's result as it is; a cell's only with the last one of its table, as the table's result."""
+        id, mark, number = result.id.rpartition(_MARK)
+        if not mark:
+            return result
+        table = self._open[id]
+        table.results[int(number)] = result
+        table.missing.discard(int(number))
+        if table.missing:
+            return None
+        del self._open[id]
+        return _result(table)
+
+
+def _result(table: _Table) -> Result:
+    plan = table.plan
+    texts: list[CellText] = []
+    out = Result(table.request.id, lines=table.lines)
+    parts: dict[int, list[tuple[float, str]]] = {}
+    for i in range(len(plan.grid.cells)):
+        read = table.results.get(i)
+        if read is None:
+            texts.append(("", None))
+            continue
+        texts.append((read.text, read.confidence))
+        line_of = dict(zip(plan.quads[i], plan.lines[i], strict=True))
+        for quad, text in zip(read.lines, read.line_texts, strict=True):
+            parts.setdefault(line_of[quad], []).append((quad[0][0], text))
+        out.tokens += read.tokens
+        out.errors += [
+            f"row {plan.grid.cells[i].row + 1}, column {plan.grid.cells[i].col + 1}: {e}" for e in read.errors
+        ]
+        out.stats.mode = read.stats.mode
+        out.stats.tokens += read.stats.tokens
+        out.stats.forwards += read.stats.forwards
+        out.stats.seconds += read.stats.seconds
+        if read.status != "ok":
+            out.status = "partial"
+    if table.results and all(r.status == "failed" for r in table.results.values()):
+        out.status = "failed"
+    reading = table_reading(plan.grid, plan.boxes, texts)
+    out.text, out.html, out.otsl, out.cells = reading.text, reading.html, reading.otsl, reading.cells
+    out.line_texts = [
+        " ".join(t for _, t in sorted(parts.get(n, []), key=lambda p: p[0])) for n in range(len(table.lines))
+    ]
+    out.errors += reading.notes
+    return out

@@ -55,6 +55,10 @@ def test_word_scores_count_words_as_multisets() -> None:
     assert s.f1 == pytest.approx(2 * (2 / 3) * 0.5 / (2 / 3 + 0.5))
 
 
+def test_word_scores_take_chinese_characters_one_by_one() -> None:
+    assert word_scores("网络支x", "网络支付").recall == pytest.approx(3 / 4)
+
+
 def test_bleu4_by_hand() -> None:
     # 1-grams 4/5; 2-grams (3+1)/(4+1); 3-grams (2+1)/(3+1); 4-grams (1+1)/(2+1); equal lengths: no brevity penalty
     expected = math.exp(sum(map(math.log, (4 / 5, 4 / 5, 3 / 4, 2 / 3))) / 4)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from rapidfuzz.distance import Levenshtein
 
+from derender.score.normalise import words
+
 
 @dataclass(frozen=True)
 class ErrorCount:
@@ -74,19 +76,19 @@ def exact(pred: str, truth: str) -> float:
 
 
 def word_scores(pred: str, truth: str) -> PrecisionRecall:
-    """Words (split at white space) as multisets: order does not count. A side without words scores 1 for its ratio."""
-    p, t = Counter(pred.split()), Counter(truth.split())
+    """Words (normalise.words) as multisets: order does not count. A side without words scores 1 for its ratio."""
+    p, t = Counter(words(pred)), Counter(words(truth))
     common = sum((p & t).values())
     return PrecisionRecall(common / p.total() if p else 1.0, common / t.total() if t else 1.0)
 
 
 def bleu4(pred: str, truth: str) -> float:
-    """BLEU-4 of one text against one reference, 0-1 (Papineni et al. 2002), words split at white space.
+    """BLEU-4 of one text against one reference, 0-1 (Papineni et al. 2002), words as in normalise.words.
 
     Precisions of orders 2-4 are smoothed by adding one to both counts (Lin and Och 2004), so that one missing 4-gram
     does not make a short text 0; orders for which the prediction is too short to have any n-gram are left out.
     """
-    p, t = pred.split(), truth.split()
+    p, t = words(pred), words(truth)
     if not p or not t:
         return float(p == t)
     logs: list[float] = []

@@ -20,6 +20,7 @@ _LETTER = r"[^\W\d_]"
 _HYPHEN_IN_WORD = re.compile(rf"(?<={_LETTER})[{HYPHENS}](?:{_BREAK})?(?={_LETTER})")
 _HYPHEN_AT_BREAK = re.compile(rf"(?<=\S)([{HYPHENS}]){_BREAK}(?=\S)")
 _CJK_BREAK = re.compile(rf"(?<=[{_CJK}]){_BREAK}(?=[{_CJK}])")
+_CJK_SIGN = re.compile(rf"([{_CJK}])")
 _CJK_SPACE = re.compile(rf"(?<=[{_CJK}])\s+|\s+(?=[{_CJK}])")
 
 
@@ -54,6 +55,11 @@ def join_block(text: str) -> str:
 def page_text(text: str) -> str:
     """join_block, and no white space next to a Chinese or Japanese character (its presence there is typesetting)."""
     return _CJK_SPACE.sub("", join_block(text))
+
+
+def words(text: str) -> list[str]:
+    """Words split at white space; each Chinese or Japanese character is a word of its own."""
+    return _CJK_SIGN.sub(r" \1 ", text).split()
 
 
 def fold_case(text: str) -> str:

@@ -4,7 +4,7 @@ Each page is rendered, turned a little, blurred, given an uneven light, grain an
 JPEG. The same source, options and library versions give the same picture. The training's own degradation is not used,
 so that the example is not drawn from the training's distribution. Does not read text.
 
-    python examples/make_scan.py SOURCE.pdf examples/groundwater-scan.pdf --pages 3,4
+    python examples/make_scan.py SOURCE.pdf examples/reproducibility-scan.pdf --pages 1,2
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Print and scan pages of a PDF, without paper.")
     parser.add_argument("source", type=Path)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--pages", default="3,4", help="pages to take, from 1, with commas")
+    parser.add_argument("--pages", default="1,2", help="pages to take, from 1, with commas")
     parser.add_argument("--dpi", type=int, default=150)
     parser.add_argument("--quality", type=int, default=55, help="of the JPEG, 1-95")
     parser.add_argument("--seed", type=int, default=0)

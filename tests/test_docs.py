@@ -84,7 +84,7 @@ def test_ci_runs_the_commands_of_the_readme(name: str) -> None:
 
 
 def test_readme_says_how_to_start() -> None:
-    assert run_block("user")[0] == "pip install . && derender parse examples/reproducibility.pdf -o out"
+    assert run_block("user")[0] == "pip install . && derender parse examples/groundwater.pdf -o out"
     assert run_block("tests") == ['pip install ".[dev]" && pytest']
 
 
@@ -104,8 +104,8 @@ def test_examples_are_one_born_digital_and_one_scanned() -> None:
         with pypdfium2.PdfDocument(ROOT / "examples" / name) as document:
             return [page.get_textpage().count_chars() for page in document]
 
-    assert min(letters("reproducibility.pdf")) > 1000
-    assert letters("groundwater-scan.pdf") == [0, 0]
+    assert min(letters("groundwater.pdf")) > 1000
+    assert letters("reproducibility-scan.pdf") == [0, 0]
 
 
 def test_making_a_scan_gives_the_same_pictures_each_time(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_making_a_scan_gives_the_same_pictures_each_time(tmp_path: Path) -> None
 
     pictures = []
     for name in ("a.pdf", "b.pdf"):
-        command = [ROOT / "examples/make_scan.py", ROOT / "examples/reproducibility.pdf", tmp_path / name]
+        command = [ROOT / "examples/make_scan.py", ROOT / "examples/groundwater.pdf", tmp_path / name]
         subprocess.run([sys.executable, *command, "--pages", "2", "--dpi", "40"], check=True)
         with pypdfium2.PdfDocument(tmp_path / name) as document:
             assert [page.get_textpage().count_chars() for page in document] == [0]

@@ -209,4 +209,10 @@ def unit_class_vectors(weight_CV: Tensor, n_tokens: int, seed: int = 0) -> Tenso
     extra = torch.randn(n_tokens - len(vectors), vectors.shape[1], generator=generator)
     vectors = F.normalize(torch.cat([vectors, extra]), dim=1)
     vectors[0] = 0.0
-    return vectors
+    return round_rows(vectors)
+
+
+def round_rows(vectors_VC: Tensor) -> Tensor:
+    """Each row on its own grid of 255 steps, so that the exported tables hold the very same numbers in int8."""
+    step = vectors_VC.abs().amax(1, keepdim=True).clamp(min=1e-8) / 127
+    return (vectors_VC / step).round() * step

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from derender.model.decoder import EMBED_SCALE, Decoder, Layer
+from derender.model.decoder import EMBED_SCALE, Decoder, Layer, round_rows
 from derender.model.graph import Graph
 
 NEVER = -1e9
@@ -172,9 +172,12 @@ def prefill_graph(model: Decoder) -> Graph:
 
 
 def tables(model: Decoder) -> dict[str, np.ndarray]:
-    """What the runtime embeds rows with; class vectors in float16."""
+    """What the runtime embeds rows with; class vectors as int8 rows with a scale each."""
+    vectors = _np(model.class_vectors)
+    scale = np.maximum(np.abs(vectors).max(1), 1e-8) / 127
     return {
-        "class_vectors": _np(model.class_vectors).astype(np.float16),
+        "class_rows": np.rint(vectors / scale[:, None]).astype(np.int8),
+        "class_scale": scale.astype(np.float32),
         "core_ids": np.asarray(model.core_ids.cpu().numpy()),
         "token_in": _np(model.token_in) * EMBED_SCALE,
         "draft_in": _np(model.draft_in) * EMBED_SCALE,
@@ -191,7 +194,8 @@ def tables(model: Decoder) -> dict[str, np.ndarray]:
 def export(model: Decoder, out: Path, scales: dict[str, float] | None) -> None:
     """Writes all files into folder `out`. scales: from calibrate.activation_scales, or None for float32."""
     out.mkdir(parents=True, exist_ok=True)
+    model.class_vectors.copy_(round_rows(model.class_vectors))  # as new models have them already
     decoder_graph(model, scales or {}).save(out / "decoder.onnx")
     prefill_graph(model).save(out / "prefill.onnx")
-    np.savez(out / "tables.npz", **tables(model))  # type: ignore[arg-type]
+    np.savez_compressed(out / "tables.npz", **tables(model))  # type: ignore[arg-type]
     (out / "config.json").write_text(model.c.to_json())

@@ -33,7 +33,7 @@ class Embedder:
 
     def __init__(self, t: dict[str, npt.NDArray[Any]], vocab: Vocab) -> None:
         self.t, self.mask_id = t, vocab.mask_id
-        self.class_vectors = t["class_vectors"].astype(np.float32)
+        self.class_vectors = t["class_rows"].astype(np.float32) * t["class_scale"][:, None]
         self.core_ids = t["core_ids"]
         self.core_index = np.full(len(self.class_vectors), -1, np.int64)
         self.core_index[self.core_ids] = np.arange(len(self.core_ids))
@@ -81,8 +81,8 @@ class OnnxRuntime:
         self.config = DecoderConfig.from_json((folder / "config.json").read_text())
         with np.load(folder / "tables.npz") as z:
             tables = {k: z[k] for k in z.files}
-        if len(tables["class_vectors"]) != len(vocab):
-            raise ModelError(f"the decoder knows {len(tables['class_vectors'])} tokens, the tower {len(vocab)}")
+        if len(tables["class_rows"]) != len(vocab):
+            raise ModelError(f"the decoder knows {len(tables['class_rows'])} tokens, the tower {len(vocab)}")
         self.embedder = Embedder(tables, vocab)
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads

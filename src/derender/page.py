@@ -84,8 +84,11 @@ def prepare_page(opened: PageInput, options: ParseOptions, analyser: Any) -> tup
     usable = words if options.mode == "text" or verdict.ok else []
     boxes = [turn_box(w.box, degrees, opened.width_pt, opened.height_pt) for w in usable]
     pixel_words = [_Word(_scale(b, k), w.text) for w, b in zip(usable, boxes, strict=True)]
-    native_lines = options.mode == "text" or (bool(usable) and not _has_pictures(opened))
-    layout = _lay_out(upright, k, pixel_words if native_lines else [], analyser)
+    # Lines made from the words' baselines are better than lines made from their boxes alone: they never bridge a gutter.
+    turned = [replace(w, box=b, angle=(w.angle + degrees) % 360) for w, b in zip(usable, boxes, strict=True)]
+    native = options.mode == "text" or (bool(usable) and not _has_pictures(opened))
+    pieces = [_Word(_scale(line.box, k), line.text) for line in words_to_lines(turned)] if native else []
+    layout = _lay_out(upright, k, pieces, analyser)
     page.seconds["layout"] = round(time.perf_counter() - began, 4)
     page.warnings += layout.warnings
     page.coverage = round(layout.coverage, 4)
@@ -95,7 +98,7 @@ def prepare_page(opened: PageInput, options: ParseOptions, analyser: Any) -> tup
     for index, found in enumerate(layout.regions):
         region = _region(found, index, page, degrees, k)
         page.regions.append(region)
-        mine = [replace(usable[w], box=boxes[w], angle=0.0) for w in owners[index]]
+        mine = [turned[w] for w in owners[index]]
         if found.type in PICTURED:
             continue
         if mine and _use_words(mine, found, upright, k, options):

@@ -16,6 +16,7 @@ from derender.layout.types import DetectedRegion, TextLineBox, WordLike, box_of,
 from derender.recognise.types import Quad
 
 _SAME_ROW = 0.55
+_SAME_ROW_LONG = 0.75
 _JOIN_GAP = 1.1  # widest gap within a line, in heights of the lower piece
 _COLUMN_KINDS = frozenset({RegionType.TEXT, RegionType.REFERENCE, RegionType.LIST, RegionType.TABLE, RegionType.FIGURE})
 
@@ -136,7 +137,9 @@ def _home(piece: TextLineBox, regions: Sequence[DetectedRegion]) -> int:
 def _joinable(a: TextLineBox, b: TextLineBox) -> bool:
     """Same row, similar height, and a gap of at most about an em (or a small overlap) between them."""
     low, high = sorted((a.height, b.height))
-    if overlap(a.box[1], a.box[3], b.box[1], b.box[3]) < _SAME_ROW * low:
+    # Two long pieces of one line share its baseline closely; a side note beside a paragraph does so only by chance.
+    same = _SAME_ROW_LONG if min(a.width, b.width) > 3 * high else _SAME_ROW
+    if overlap(a.box[1], a.box[3], b.box[1], b.box[3]) < same * low:
         return False
     gap = b.box[0] - a.box[2]
     # A superscript or a bullet is low beside a line; two lines of different size are not one line.

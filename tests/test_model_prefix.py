@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from model_fixtures import tiny_prefix, tiny_vocab
 
 from derender.model.prefix import column_positions, line_geometry, merge_columns
 from derender.model.tower import line_tensor, read_ctc
+from model_fixtures import tiny_prefix, tiny_vocab
 
 
 def test_positions_count_characters() -> None:

@@ -1,4 +1,5 @@
-"""Both runtimes against the training forward and against each other: cached = uncached, batched = single, ONNX = torch."""
+"""Both runtimes against the training forward and against each other: cached = uncached, batched = single, ONNX =
+torch."""
 
 from __future__ import annotations
 
@@ -8,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from model_fixtures import tiny_decoder, tiny_prefix, tiny_vocab
 
 from derender.decode.config import DecodeConfig
 from derender.decode.engine import Engine
@@ -21,6 +21,7 @@ from derender.model.runtime_onnx import OnnxRuntime
 from derender.model.runtime_torch import TorchRuntime
 from derender.train.dataset import NoiseConfig, Region, make_chunk
 from derender.train.objective import collate, visibility
+from model_fixtures import tiny_decoder, tiny_prefix, tiny_vocab
 
 TEXT = "the quick brown fox jumps over the lazy dog. a second line, not quite the same"
 Runtime = TorchRuntime | OnnxRuntime

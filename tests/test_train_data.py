@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from model_fixtures import tiny_vocab
 
 from derender.model.prefix import line_geometry
 from derender.model.tower import LineReading
@@ -19,6 +18,7 @@ from derender.train.pages import Line, clean, join, target_of
 from derender.train.render import _target, wrap
 from derender.train.sample import LineSample, RegionSample
 from derender.train.text import Corpus, draw_text, random_words
+from model_fixtures import tiny_vocab
 
 WORDS = frozenset({"example", "self-made", "wellknown"})
 

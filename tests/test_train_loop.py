@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from model_fixtures import tiny_decoder, tiny_vocab
-from test_train_data import reading
 
 from derender.errors import InputError
 from derender.train.dataset import NoiseConfig
 from derender.train.features import write_shard
 from derender.train.loop import ShardSet, TrainConfig, Trainer, learning_rate, load_decoder
 from derender.train.sample import LineSample, RegionSample
+from model_fixtures import tiny_decoder, tiny_vocab
+from test_train_data import reading
 
 NOISE = NoiseConfig(chunk=32, blocks=(4, 8), reach_columns=12.0)
 

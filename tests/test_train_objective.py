@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from model_fixtures import tiny_decoder, tiny_prefix, tiny_vocab
 
 from derender.model.align import anchors
 from derender.train.dataset import Chunk, NoiseConfig, Region, make_chunk
 from derender.train.objective import collate, extra_candidates, sums_of, visibility, weights_of
+from model_fixtures import tiny_decoder, tiny_prefix, tiny_vocab
 
 
 def region(text: str = "abc defg", seed: int = 0) -> Region:

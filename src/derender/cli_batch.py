@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from derender.config import ParseOptions
-    from derender.pipeline import Pipeline
     from derender.ingest.page import Source
+    from derender.pipeline import Pipeline
 
 PRINTABLE: tuple[Format, ...] = ("md", "json", "html", "content-list")
 

@@ -16,8 +16,6 @@ import numpy as np
 from derender.assemble.join import join_lines
 from derender.config import ParseOptions
 from derender.document import Box, Cell, Line, Page, Region, RegionType, box_1000
-from derender.layout.crops import crop_region, region_request
-from derender.layout.types import LayoutRegion, PageLayout, TextLineBox
 from derender.ingest.blank import is_blank
 from derender.ingest.lines import words_to_lines
 from derender.ingest.orient import Turn, content_rotation, turn, turn_box, unturn_box, words_rotation
@@ -25,6 +23,8 @@ from derender.ingest.page import PageInput
 from derender.ingest.textlayer import judge_words, trustworthy
 from derender.ingest.tile import tiles
 from derender.ingest.types import Word
+from derender.layout.crops import crop_region, region_request
+from derender.layout.types import LayoutRegion, PageLayout, TextLineBox
 from derender.recognise.types import Image, Request, Task
 
 PICTURE_SHARE = 0.02
@@ -84,7 +84,7 @@ def prepare_page(opened: PageInput, options: ParseOptions, analyser: Any) -> tup
     usable = words if options.mode == "text" or verdict.ok else []
     boxes = [turn_box(w.box, degrees, opened.width_pt, opened.height_pt) for w in usable]
     pixel_words = [_Word(_scale(b, k), w.text) for w, b in zip(usable, boxes, strict=True)]
-    # Lines made from the words' baselines are better than lines made from their boxes alone: they never bridge a gutter.
+    # Lines made from the words' baselines never bridge a gutter; lines made from boxes alone may.
     turned = [replace(w, box=b, angle=(w.angle + degrees) % 360) for w, b in zip(usable, boxes, strict=True)]
     native = options.mode == "text" or (bool(usable) and not _has_pictures(opened))
     pieces = [_Word(_scale(line.box, k), line.text) for line in words_to_lines(turned)] if native else []

@@ -22,10 +22,10 @@ from derender.assemble.structure import structure
 from derender.config import ParseOptions
 from derender.document import Document, Page, Region, Token
 from derender.errors import DerenderError, PageError
-from derender.page import PageWork, place_cells, prepare_page
 from derender.ingest.page import Source
 from derender.ingest.source import open_source, parse_pages
 from derender.ingest.types import ReadOptions
+from derender.page import PageWork, place_cells, prepare_page
 from derender.recognise.types import Image, Recogniser, Request, Result
 
 OnPage = Callable[[Page, int, int], None]
@@ -226,7 +226,9 @@ def settle_page(page: Page) -> Page:
 def settle_document(document: Document) -> Document:
     """The document's status and errors from its pages'."""
     for page in document.pages:
-        document.errors += [e if f"page {page.number}" in e.lower() else f"page {page.number}: {e}" for e in page.errors]
+        document.errors += [
+            e if f"page {page.number}" in e.lower() else f"page {page.number}: {e}" for e in page.errors
+        ]
         for region in page.regions:
             document.errors += [f"page {page.number}, region {region.order + 1}: {e}" for e in region.errors]
     if document.pages and all(p.status == "failed" for p in document.pages):

@@ -15,7 +15,8 @@ class DecoderConfig:
     reach_columns: a row sees prefix entries whose character count is at most this far from the character it predicts;
     reach_text: and committed tokens at most this far back. A bounded reach makes the cost of a block independent of
     the region's length and lets training on chunks carry over to long regions (sliding-window attention).
-    slopes: distance bias of each head, from nearly none to sharp. block: the longest window trained. n_core: size of the always-present part of the output vocabulary.
+    slopes: distance bias of each head, from nearly none to sharp. block: the longest window trained. n_core: size of
+    the always-present part of the output vocabulary.
     """
 
     width: int = 256

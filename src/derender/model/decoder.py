@@ -5,8 +5,9 @@ the caller says which keys each row may see. Prefix entries get their keys and v
 are not updated by the layers (the tower has already put them in context), so a prefix costs one projection a layer.
 Does not know of engines, commit rules or files.
 
-Row inputs: token id, its left neighbours, and the draft's character at the place the row predicts, with its probability. A *window* row
-predicts its own place, a *commit* row the next one; `center` is that place (an anchor, see model.align).
+Row inputs: token id, its left neighbours, and the draft's character at the place the row predicts, with its
+probability. A *window* row predicts its own place, a *commit* row the next one; `center` is that place (an anchor,
+see model.align).
 
 Legend: B batch, R rows, P prefix entries, S keys, D width, H heads, G kv heads, E head size, V core vocabulary,
 X extra candidates, C class width (120).
@@ -45,9 +46,9 @@ def rope(x_BHRE: Tensor, position_BR: Tensor, theta: float) -> Tensor:
 
 
 def attention_bias(distance_BRS: Tensor, slopes: tuple[float, ...]) -> Tensor:
-    """(B, H, R, S): -slope * distance per head. distance_BRS: |count - center| of a prefix key, 0 of a visible text key,
-    inf where a row must not see a key. The slopes are constants (ALiBi, arXiv 2108.12409), not learned, so that the
-    bias needs no gradient and the fused attention kernel applies."""
+    """(B, H, R, S): -slope * distance per head. distance_BRS: |count - center| of a prefix key, 0 of a visible text
+    key, inf where a row must not see a key. The slopes are constants (ALiBi, arXiv 2108.12409), not learned, so that
+    the bias needs no gradient and the fused attention kernel applies."""
     return torch.stack(
         [-s * distance_BRS if s else torch.where(distance_BRS.isinf(), -distance_BRS, 0.0) for s in slopes], 1
     )

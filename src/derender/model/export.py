@@ -1,4 +1,5 @@
-"""Writes a trained compact decoder as files that ONNX Runtime runs: decoder.onnx, prefill.onnx, tables.npz, config.json.
+"""Writes a trained compact decoder as files that ONNX Runtime runs: decoder.onnx, prefill.onnx, tables.npz,
+config.json.
 
 decoder.onnx is one forward over rows with given caches (see runtime_onnx.py), prefill.onnx makes a prefix's keys and
 values, tables.npz holds what the runtime embeds rows with. int8 by default; float32 for comparison. Does not train and

@@ -20,7 +20,8 @@ LEVELS = 63  # symmetric seven-bit weights
 
 
 class Graph:
-    """scales: activation scale (largest absolute value to represent) by weight name; a weight without one stays float."""
+    """scales: activation scale (largest absolute value to represent) by weight name; a weight without one stays
+    float."""
 
     def __init__(self, scales: Mapping[str, float] | None = None) -> None:
         from onnx import helper

@@ -1,4 +1,5 @@
-"""Cached keys and values of many sequences, laid out for ONNX Runtime: one slot a sequence, slots of a batch side by side.
+"""Cached keys and values of many sequences, laid out for ONNX Runtime: one slot a sequence, slots of a batch side by
+side.
 
 Attention reaches a bounded distance, so a slot holds a *window* of its sequence: prefix entries around the place being
 read and the latest committed tokens. The window is refilled only when the place has moved on by HOP, so a forward
@@ -22,8 +23,9 @@ STEP = 64  # capacities grow in these steps
 
 @dataclass
 class SlotState:
-    """A sequence's own keys and values: the whole prefix, per layer k (G,E,P) and v (G,P,E), and the number of committed
-    tokens in its window. `pending` waits for the next forward: per layer k (G,E,C), v (G,C,E), and places (C,)."""
+    """A sequence's own keys and values: the whole prefix, per layer k (G,E,P) and v (G,P,E), and the number of
+    committed tokens in its window. `pending` waits for the next forward: per layer k (G,E,C), v (G,C,E), and places
+    (C,)."""
 
     prefix: list[tuple[F32, F32]]
     position: F32

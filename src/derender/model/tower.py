@@ -75,8 +75,8 @@ def read_ctc(
 def line_tensor(image: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.float32], int]:
     """(H, W, 3) or (H, W) uint8 line crop -> (3, 48, padded W) float32 in -1..1 and the unpadded width in pixels.
 
-    The rest of the bucket is filled with 0, as PP-OCR does. Channels are BGR, as the tower was trained. Lines wider than MAX_WIDTH at height 48
-    are squeezed (the caller should cut them).
+    The rest of the bucket is filled with 0, as PP-OCR does. Channels are BGR, as the tower was trained. Lines wider
+    than MAX_WIDTH at height 48 are squeezed (the caller should cut them).
     """
     import cv2
 

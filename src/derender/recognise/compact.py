@@ -44,8 +44,8 @@ class _Work:
 class CompactRecogniser:
     """Implements recognise.types.Recogniser. One object is one set of sessions and caches; not thread-safe.
 
-    threads: of ONNX Runtime; max_batch: regions decoded together; use_draft=False is for the ablation. Raises ModelError
-    when weights are missing.
+    threads: of ONNX Runtime; max_batch: regions decoded together; use_draft=False is for the ablation. Raises
+    ModelError when weights are missing.
     """
 
     def __init__(

@@ -50,7 +50,7 @@ def find_separators(rows: Sequence[Sequence[Segment]], rules: Sequence[Rule], he
         if any(s.ruled and a - 0.3 * height <= s.x <= b + 0.3 * height for s in found):
             continue
         support = _support(rows, lower, a, b, upper, height)
-        enough = max(3.0, 0.6 * len(rows)) if lattice else 1.0
+        enough = max(3.0, 0.4 * len(rows)) if lattice else 1.0
         if support >= enough and support > 0.8 * value:
             found.append(Separator((a + b) / 2, a, b))
             found.sort(key=lambda s: s.x)
@@ -94,6 +94,12 @@ def _support(rows: Sequence[Sequence[Segment]], lower: float, a: float, b: float
     return count
 
 
+def _own(rows: Sequence[Sequence[Segment]], lower: float, upper: float, height: float) -> int:
+    """Rows with text that lies wholly between two separators."""
+    slack = 0.25 * height
+    return sum(any(s.box[0] >= lower - slack and s.box[2] <= upper + slack for s in row) for row in rows)
+
+
 def _drop_unsupported(
     found: list[Separator], rows: Sequence[Sequence[Segment]], left: float, right: float, height: float
 ) -> list[Separator]:
@@ -107,7 +113,8 @@ def _drop_unsupported(
             if s.ruled:
                 continue
             support = _support(rows, bounds[i], s.low, s.high, bounds[i + 2], height)
-            if support == 0 or _bullets(rows, bounds[i], s, height):
+            lonely = min(_own(rows, *bounds[i : i + 2], height), _own(rows, *bounds[i + 1 : i + 3], height)) < 2
+            if support == 0 or (lonely and len(rows) >= 5) or _bullets(rows, bounds[i], s, height):
                 weak.append((s.high - s.low, i))
         if not weak:
             return found

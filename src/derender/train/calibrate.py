@@ -57,14 +57,16 @@ def activation_scales(model: Decoder, batches: Sequence[Sequence[Chunk]], mask_i
 
 
 def calibrate_on_shards(model: Decoder, shards: Path, vocab: Vocab, regions: int = 96) -> dict[str, float]:
-    """activation_scales on the first `regions` regions of the first shard in a folder. Raises InputError without one."""
+    """activation_scales on the first `regions` regions of the first shard in a folder. Raises InputError without
+    one."""
     first = min(shards.glob("shard-*.npz"), default=None)
     if first is None:
         raise InputError(f"no shards in {shards.name} to calibrate with")
     rng = np.random.default_rng(5)
     core = model.core_ids.numpy()
     chunks = [
-        make_chunk(region, rng, vocab, core, NoiseConfig(wrong=0.0)) for region in islice(load_shard(first, vocab), regions)
+        make_chunk(region, rng, vocab, core, NoiseConfig(wrong=0.0))
+        for region in islice(load_shard(first, vocab), regions)
     ]
     chunks.sort(key=lambda c: len(c.clean))
     return activation_scales(model, [chunks[i : i + 8] for i in range(0, len(chunks), 8)], vocab.mask_id)

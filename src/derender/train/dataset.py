@@ -128,7 +128,8 @@ def _draft_at(prefix: RegionPrefix, index: I64, eos: int, keep: bool) -> tuple[I
 
 
 def left_neighbours(ids: I64, before: I64, mask_id: int) -> I64:
-    """(R, 2) tokens one and two places before each of `ids`; before: the two tokens before the first, older one first."""
+    """(R, 2) tokens one and two places before each of `ids`; before: the two tokens before the first, older one
+    first."""
     whole = np.concatenate([before, ids])
     return np.stack([whole[1:-1], whole[:-2]], 1)
 

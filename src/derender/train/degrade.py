@@ -117,5 +117,5 @@ def degrade(image: Gray, d: Degradation, rng: np.random.Generator) -> Gray:
     if d.jpeg:
         ok, data = cv2.imencode(".jpg", out, [cv2.IMWRITE_JPEG_QUALITY, d.jpeg])
         if ok:
-            out = cv2.imdecode(data, cv2.IMREAD_GRAYSCALE).astype(np.uint8)
+            out = np.asarray(cv2.imdecode(data, cv2.IMREAD_GRAYSCALE), np.uint8)
     return out

@@ -34,8 +34,8 @@ TRANSLATE = str.maketrans({"−": "-", "‐": "-", "‑": "-", "ﬀ": "ff", "´"
 @dataclass(frozen=True)
 class DataConfig:
     """shares: pages against generated; chinese: share of generated regions; agree: a page line whose truth the tower
-    contradicts by more than 1 - agree (normalised similarity, spaces dropped) has an unsound text layer; a generated line
-    below `readable` cannot be read. short: share of one- and two-letter regions that are kept."""
+    contradicts by more than 1 - agree (normalised similarity, spaces dropped) has an unsound text layer; a generated
+    line below `readable` cannot be read. short: share of one- and two-letter regions that are kept."""
 
     seed: int = 0
     page_share: float = 0.6

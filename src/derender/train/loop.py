@@ -122,7 +122,8 @@ def save_checkpoint(path: Path, model: Decoder, ema: Decoder, optimiser: torch.o
 
 
 def load_decoder(path: Path, which: str = "ema") -> Decoder:
-    """The decoder of a checkpoint, `which` of its two sets of weights. Strict: any key that does not fit is an error."""
+    """The decoder of a checkpoint, `which` of its two sets of weights. Strict: any key that does not fit is an
+    error."""
     data = torch.load(path, map_location="cpu", weights_only=True)
     state = data[which]
     model = Decoder(DecoderConfig(**data["config"]), state["class_vectors"], state["core_ids"])

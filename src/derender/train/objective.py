@@ -27,8 +27,8 @@ NEVER = float("-inf")
 
 @dataclass
 class Batch:
-    """Padded tensors of a batch; see Chunk for the fields. block_BR is -1 for clean rows and padding; stream_BR 0 clean,
-    1 and 2 noisy, -1 padding."""
+    """Padded tensors of a batch; see Chunk for the fields. block_BR is -1 for clean rows and padding; stream_BR 0
+    clean, 1 and 2 noisy, -1 padding."""
 
     feature: Tensor
     geometry: Tensor

@@ -1,7 +1,7 @@
 """Texts for generated pages: running text from files on disk, random words and random characters.
 
-`load_corpus` reads what `runs/sources.sh` unpacks from Debian packages (fortunes, dictionaries, manual pages; all freely
-licensed, listed in docs/training.md). Does not download anything and does not lay text out (render.py does).
+`load_corpus` reads what `runs/sources.sh` unpacks from Debian packages (fortunes, dictionaries, manual pages; all
+freely licensed, listed in docs/training.md). Does not download anything and does not lay text out (render.py does).
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from derender.decode.protocol import RuntimeSpec
 from derender.decode.rules import CommitRule
 from derender.errors import UsageError
 
+Draft = Literal["auto", "window", "reading"]
 Mode = Literal["ar", "block", "sliding", "exact", "full"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
@@ -24,7 +25,8 @@ class DecodeConfig:
     temperature: 0 = greedy; above 0 samples (paper mode: 1) with top_k (0 = all), top_p (1 = all) and seed.
     trace: record when each token was committed. overlap: a finished block rides in the next forward (block, full).
     keep: sliding leaves confident tokens right of the first doubtful one visible in the next window.
-    draft: what exact verifies: a denoised window, or the model's cheap reading where it has one (compact: CTC).
+    draft: what exact verifies: a denoised window, or the model's cheap reading (compact: CTC); auto takes the reading
+    where there is one.
     draft_threshold: exact drafts the positions whose probability is above it. reuse_draft: exact tries the rest of a
     draft again behind the corrected token. fit: sliding and exact shrink the window to what `expected` says is left.
     max_rows: sliding and exact shrink their windows so that those of one forward have at most this many rows (0 = off;
@@ -43,7 +45,7 @@ class DecodeConfig:
     trace: bool = False
     overlap: bool = True
     keep: bool = False
-    draft: Literal["window", "reading"] = "window"
+    draft: Draft = "auto"
     draft_threshold: float = 0.5
     reuse_draft: bool = True
     fit: bool = False
@@ -66,8 +68,8 @@ class DecodeConfig:
             raise UsageError("top_k and top_p only matter when sampling: set a temperature above 0")
         if not 0 <= self.draft_threshold <= 1:
             raise UsageError(f"draft_threshold must be from 0 to 1, not {self.draft_threshold!r}")
-        if self.draft not in ("window", "reading"):
-            raise UsageError(f"draft must be window or reading, not {self.draft!r}")
+        if self.draft not in get_args(Draft):
+            raise UsageError(f"draft must be one of {', '.join(get_args(Draft))}, not {self.draft!r}")
         if self.mode == "exact" and self.temperature > 0:
             raise UsageError("mode exact verifies the greedy text and cannot sample: set the temperature to 0")
         if self.mode == "sliding" and rule.name == "schedule":

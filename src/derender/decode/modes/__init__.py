@@ -31,11 +31,12 @@ __all__ = [
 
 def make_decoder(seq: S, spec: RuntimeSpec, config: DecodeConfig, rng: np.random.Generator) -> SequenceDecoder[S]:
     """The state machine of `config.mode` for one fresh sequence. Raises ModelError where that breaks the contract."""
+    read_off = config.draft == "reading" or (config.draft == "auto" and spec.reading)
     makers: dict[str, type[SequenceDecoder[S]]] = {
         "ar": ArDecoder,
         "block": BlockDecoder,
         "sliding": KeepingDecoder if config.keep else SlidingDecoder,
-        "exact": ReadingDecoder if config.draft == "reading" else ExactDecoder,
+        "exact": ReadingDecoder if read_off else ExactDecoder,
         "full": FullDecoder,
     }
     return makers[config.mode](seq, spec, config, rng)

@@ -79,7 +79,7 @@ class SpeedReport:
 
 
 def main_configs(options: SpeedOptions) -> list[DecodeConfig]:
-    """`ar` once, whether asked for or not; the other modes at each threshold."""
+    """`ar` once, whether asked for or not; the other modes at each threshold; `exact` also with the reading as draft."""
     b = options.block
     out = [DecodeConfig(mode="ar", block=b)]
     for t in options.thresholds:
@@ -88,7 +88,9 @@ def main_configs(options: SpeedOptions) -> list[DecodeConfig]:
         if "sliding" in options.modes:
             out.append(DecodeConfig(mode="sliding", rule=f"threshold:{t:g}", window=b, block=b))
         if "exact" in options.modes:
-            out.append(DecodeConfig(mode="exact", draft_threshold=t, window=b, block=b))
+            out.append(DecodeConfig(mode="exact", draft="window", draft_threshold=t, window=b, block=b))
+    if "exact" in options.modes:
+        out.append(DecodeConfig(mode="exact", draft="reading", window=b, block=b))
     return out
 
 

@@ -72,7 +72,7 @@ class Case:
     def threshold(self) -> float | None:
         """The confidence that a token needs: of the threshold rule, or of exact's draft."""
         if self.config.mode == "exact":
-            return self.config.draft_threshold
+            return None if self.config.draft == "reading" else self.config.draft_threshold
         rule = self.config.commit_rule
         return rule.value if self.config.mode != "ar" and rule.name == "threshold" else None
 
@@ -80,7 +80,9 @@ class Case:
     def rule(self) -> str:
         if self.config.mode == "ar":
             return "next-token"
-        return "draft" if self.config.mode == "exact" else self.config.commit_rule.name
+        if self.config.mode == "exact":
+            return "reading" if self.config.draft == "reading" else "draft"
+        return self.config.commit_rule.name
 
     @property
     def size(self) -> int:

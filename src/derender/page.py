@@ -29,6 +29,7 @@ from derender.recognise.types import Image, Request, Task
 
 PICTURE_SHARE = 0.02
 """Pictures covering more of a page than this may hold text that its words do not: lines are then detected."""
+WORDY = 40
 TASKS: dict[RegionType, Task] = {RegionType.TABLE: "table", RegionType.FORMULA: "formula"}
 PICTURED = {RegionType.FIGURE}
 
@@ -96,10 +97,13 @@ def prepare_page(opened: PageInput, options: ParseOptions, analyser: Any) -> tup
     requests = []
     owners = _share_out(layout.regions, pixel_words)
     for index, found in enumerate(layout.regions):
+        mine = [turned[w] for w in owners[index]]
+        wordy = found.type in PICTURED and _is_wordy(found, len(mine), upright)
+        if wordy:
+            found = replace(found, lines=found.inner_lines)
         region = _region(found, index, page, degrees, k)
         page.regions.append(region)
-        mine = [turned[w] for w in owners[index]]
-        if found.type in PICTURED:
+        if found.type in PICTURED and not wordy:
             continue
         if mine and _use_words(mine, found, upright, k, options):
             _fill_from_words(region, mine, degrees, page)
@@ -117,6 +121,13 @@ def prepare_page(opened: PageInput, options: ParseOptions, analyser: Any) -> tup
     if any(r.type is RegionType.FORMULA for r in page.regions):
         page.warnings.append("formulas are given as pictures and as plain text read in them")
     return work, requests
+
+
+def _is_wordy(figure: LayoutRegion, words: int, page: Image) -> bool:
+    """Whether a picture's text is read too: it fills half the page, or holds many words (a map, a poster, a form). The
+    labels of an ordinary chart stay in the picture."""
+    x0, y0, x1, y1 = figure.box
+    return words >= WORDY or (x1 - x0) * (y1 - y0) > 0.5 * page.shape[0] * page.shape[1]
 
 
 def _rotation(image: Image, words: Sequence[Word], trusted: bool, options: ParseOptions) -> Turn:

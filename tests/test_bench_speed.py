@@ -75,7 +75,11 @@ def test_rows_have_exactly_the_promised_keys() -> None:
 
 
 def test_every_regime_has_ar_once_and_each_mode_at_each_threshold(report: SpeedReport) -> None:
-    expected = [("ar", None), *((mode, t) for t in (0.3, 0.9) for mode in ("block", "sliding", "exact")), ("exact", None)]
+    expected = [
+        ("ar", None),
+        *((mode, t) for t in (0.3, 0.9) for mode in ("block", "sliding", "exact")),
+        ("exact", None),
+    ]
     for regime in ("region", "page", "saturated"):
         assert [(r.mode, r.threshold) for r in report.rows if r.regime == regime] == expected
 

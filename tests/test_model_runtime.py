@@ -99,7 +99,9 @@ def test_exact_equals_autoregressive(make: Callable[[], Runtime]) -> None:
     prefixes = [tiny_prefix(TEXT[: 20 + 11 * i], seed=10 + i) for i in range(5)]
     runtime = make()
     ar = decode(runtime, prefixes, DecodeConfig(mode="ar", max_tokens=90))
-    assert decode(runtime, prefixes, DecodeConfig(mode="exact", draft="window", draft_threshold=0.2, max_tokens=90)) == ar
+    assert (
+        decode(runtime, prefixes, DecodeConfig(mode="exact", draft="window", draft_threshold=0.2, max_tokens=90)) == ar
+    )
     assert decode(runtime, prefixes, DecodeConfig(mode="exact", draft="reading", max_tokens=90)) == ar
 
 

@@ -79,7 +79,7 @@ class SpeedReport:
 
 
 def main_configs(options: SpeedOptions) -> list[DecodeConfig]:
-    """`ar` once, whether asked for or not; the other modes at each threshold; `exact` also with the reading as draft."""
+    """`ar` once, whether asked for or not; the others at each threshold; `exact` also with the reading as draft."""
     b = options.block
     out = [DecodeConfig(mode="ar", block=b)]
     for t in options.thresholds:

@@ -6,7 +6,8 @@ root=${1:?usage: runs/sources.sh FOLDER}
 mkdir -p "$root/debs"
 cd "$root/debs"
 packages="texlive-latex-base-doc texlive-publishers-doc texlive-latex-recommended-doc texlive-science-doc
- texlive-humanities-doc manpages-zh manpages-de manpages-fr manpages-es fortunes fortunes-de fortunes-zh dict-gcide
+ texlive-humanities-doc developers-reference maint-guide miscfiles manpages-zh manpages-de manpages-fr manpages-es
+ fortunes fortunes-min fortunes-de fortunes-zh dict-gcide
  dict-jargon dict-wn dict-foldoc wamerican wngerman wfrench"
 for package in $packages; do apt-get download "$package"; done
 for deb in *.deb; do dpkg-deb -x "$deb" "$root"; done

@@ -25,22 +25,11 @@ def _np(tensor: Any) -> np.ndarray:
     return np.asarray(tensor.detach().cpu().float().numpy())
 
 
-def _angles(g: Graph, place: str, theta: float, half: int, reps: int) -> tuple[str, str]:
-    """cos and signed sin of shape (..., reps, 2 half) for positions (..., 1)."""
+def _angles(g: Graph, place: str, theta: float, half: int) -> tuple[str, str]:
+    """cos and sin, (rows, half), of positions (rows, 1)."""
     freq = theta ** (-np.arange(half) / half)
     angle = g.op("Mul", place, g.const(freq))
-    cos, sin = g.op("Cos", angle), g.op("Sin", angle)
-    cos, sin = g.op("Concat", cos, cos, axis=-1), g.op("Concat", g.op("Neg", sin), sin, axis=-1)
-    axes = g.ints(-2)
-    cos, sin = g.op("Unsqueeze", cos, axes), g.op("Unsqueeze", sin, axes)
-    tile = g.ints(*([1] * 2), reps, 1)
-    return g.op("Tile", cos, tile), g.op("Tile", sin, tile)
-
-
-def _rotate(g: Graph, x: str, cos: str, sin: str, half: int) -> str:
-    a, b = g.split(x, [half, half], -1)
-    swapped = g.op("Concat", b, a, axis=-1)
-    return str(g.op("Add", g.op("Mul", x, cos), g.op("Mul", swapped, sin)))
+    return g.op("Cos", angle), g.op("Sin", angle)
 
 
 def decoder_graph(model: Decoder, scales: dict[str, float]) -> Graph:
@@ -66,10 +55,14 @@ def decoder_graph(model: Decoder, scales: dict[str, float]) -> Graph:
         for i in range(c.layers)
     ]
     last, one = g.ints(-1), g.ints(1)
-    center_1, place_1 = g.op("Unsqueeze", center, last), g.op("Unsqueeze", place, last)
-    cos_q, sin_q = _angles(g, center_1, c.rope_theta, half, h)
-    cos_k, sin_k = _angles(g, place_1, c.rope_theta, half, kv)
-    cos, sin = g.op("Concat", cos_q, cos_k, axis=2), g.op("Concat", sin_q, sin_k, axis=2)
+    center_1 = g.op("Unsqueeze", center, last)
+    # every row has its own angles, so rows' numbers are their positions in the tables of cosines
+    row_shape = g.op("Shape", center)
+    numbers = g.op("Range", g.scalar(0), g.op("ReduceProd", row_shape, keepdims=0), g.scalar(1))
+    at = g.op("Reshape", numbers, row_shape)
+    column = g.ints(-1, 1)
+    cos_q, sin_q = _angles(g, g.op("Reshape", center, column), c.rope_theta, half)
+    cos_k, sin_k = _angles(g, g.op("Reshape", place, column), c.rope_theta, half)
 
     # (B, kv, share * R, S) biases; head k * share + j is row group j of kv head k
     far = g.op("Abs", g.op("Sub", g.op("Unsqueeze", position, one), center_1))
@@ -91,27 +84,22 @@ def decoder_graph(model: Decoder, scales: dict[str, float]) -> Graph:
     bias = g.op("Concat", bias_p, g.op("Expand", bias_rows, g.ints(1, kv, 1, 1)), axis=-1)
 
     sizes = g.op("Concat", p_size, t_size, r_size, axis=0)
-    rows_shape = g.ints(0, 0, h + kv, e)
-    value_shape, grouped, flat = g.ints(0, 0, kv, e), g.ints(0, kv, -1, e), g.ints(0, 0, h * e)
+    heads_shape = g.ints(0, 0, h + 2 * kv, e)
+    grouped, flat = g.ints(0, kv, -1, e), g.ints(0, 0, h * e)
     head_rows = g.op("Concat", batch, g.ints(h), r_size, g.ints(e), axis=0)
+    first = model.layers[0]
+    assert isinstance(first, Layer)
+    n = g.rms_norm(x, _np(first.norm1.weight), c.eps)
     for i, layer in enumerate(model.layers):
         assert isinstance(layer, Layer)
         kp, vp, kt, vt = caches[i]
         qkv_w = np.concatenate([_np(layer.wq.weight), _np(layer.wk.weight), _np(layer.wv.weight)]).T
-        qkv = g.matmul(g.rms_norm(x, _np(layer.norm1.weight), c.eps), qkv_w, f"qkv{i}")
-        qk, v = g.split(qkv, [(h + kv) * e, kv * e], -1)
-        qk = g.rms_norm(g.op("Reshape", qk, rows_shape), np.ones(e, np.float32), c.eps)
+        qkv = g.op("Reshape", g.matmul(n, qkv_w, f"qkv{i}"), heads_shape)
+        q, k, v = g.split(g.op("Transpose", qkv, perm=[0, 2, 1, 3]), [h, kv, kv], 1)
         # 1/sqrt(E) of the scores rides on the query's norm weight
-        qk_weight = np.concatenate(
-            [np.tile(_np(layer.qnorm.weight) / np.sqrt(e), (h, 1)), np.tile(_np(layer.knorm.weight), (kv, 1))]
-        )
-        qk = _rotate(g, g.op("Mul", qk, g.const(qk_weight)), cos, sin, half)
-        q, k = g.split(qk, [h, kv], 2)
-        q = g.op("Reshape", g.op("Transpose", q, perm=[0, 2, 1, 3]), grouped)
-        k = g.op("Transpose", k, perm=[0, 2, 1, 3])
-        v = g.op("Transpose", g.op("Reshape", v, value_shape), perm=[0, 2, 1, 3])
-        g.output(f"k{i}", k)
-        g.output(f"v{i}", v)
+        q = g.rotary(g.rms_norm(q, _np(layer.qnorm.weight) / np.sqrt(e), c.eps), at, cos_q, sin_q)
+        k = g.rotary(g.rms_norm(k, _np(layer.knorm.weight), c.eps), at, cos_k, sin_k)
+        q = g.op("Reshape", q, grouped)
         scores = g.op(
             "Concat",
             g.op("MatMul", q, kp),
@@ -124,11 +112,19 @@ def decoder_graph(model: Decoder, scales: dict[str, float]) -> Graph:
         y = g.op("Add", g.op("Add", g.op("MatMul", p_p, vp), g.op("MatMul", p_t, vt)), g.op("MatMul", p_o, v))
         y = g.op("Reshape", y, head_rows)
         y = g.op("Reshape", g.op("Transpose", y, perm=[0, 2, 1, 3]), flat)
-        x = g.op("Add", x, g.matmul(y, _np(layer.wo.weight).T, f"wo{i}"))
-        gate_up = g.matmul(g.rms_norm(x, _np(layer.norm2.weight), c.eps), _np(layer.gate_up.weight).T, f"gate_up{i}")
+        n, x = g.add_norm(x, g.matmul(y, _np(layer.wo.weight).T, f"wo{i}"), _np(layer.norm2.weight), c.eps)
+        gate_up = g.matmul(n, _np(layer.gate_up.weight).T, f"gate_up{i}")
         gate, up = g.split(gate_up, [c.hidden, c.hidden], -1)
         act = g.op("Mul", g.op("Mul", gate, g.op("Sigmoid", gate)), up)
-        x = g.op("Add", x, g.matmul(act, _np(layer.down.weight).T, f"down{i}"))
+        down = g.matmul(act, _np(layer.down.weight).T, f"down{i}")
+        if i + 1 < c.layers:
+            following = model.layers[i + 1]
+            assert isinstance(following, Layer)
+            n, x = g.add_norm(x, down, _np(following.norm1.weight), c.eps)
+        else:
+            x = g.op("Add", x, down)
+        g.output(f"k{i}", k)
+        g.output(f"v{i}", v)
     rows = g.op("Gather", g.op("Reshape", x, g.ints(-1, c.width)), need, axis=0)
     rows = g.rms_norm(rows, _np(model.norm.weight), c.eps)
     weight, bias_v = model.core_head()
@@ -158,17 +154,19 @@ def prefill_graph(model: Decoder) -> Graph:
     x = g.matmul(x, _np(second.weight).T, "merge2", _np(second.bias))
     lines = g.matmul(geometry, _np(model.line_in.weight).T, "line_in", _np(model.line_in.bias))
     x = g.op("Add", x, g.op("Mul", line, g.op("Sub", lines, x)))
-    cos, sin = _angles(g, g.op("Unsqueeze", position, g.ints(-1)), c.rope_theta, half, kv)
-    shape = g.ints(0, 0, kv, e)
+    cos, sin = _angles(g, g.op("Reshape", position, g.ints(-1, 1)), c.rope_theta, half)
+    size = g.op("Shape", position)
+    at = g.op("Reshape", g.op("Range", g.scalar(0), g.op("ReduceProd", size, keepdims=0), g.scalar(1)), size)
+    shape = g.ints(0, 0, 2 * kv, e)
     for i, layer in enumerate(model.layers):
         assert isinstance(layer, Layer)
         n = g.rms_norm(x, _np(layer.norm1.weight), c.eps)
         kv_w = np.concatenate([_np(layer.wk.weight), _np(layer.wv.weight)]).T
-        k, v = g.split(g.matmul(n, kv_w, f"kv{i}"), [kv * e, kv * e], -1)
-        k = g.rms_norm(g.op("Reshape", k, shape), _np(layer.knorm.weight), c.eps)
-        k = _rotate(g, k, cos, sin, half)
-        g.output(f"k{i}", g.op("Transpose", k, perm=[0, 2, 3, 1]))
-        g.output(f"v{i}", g.op("Transpose", g.op("Reshape", v, shape), perm=[0, 2, 1, 3]))
+        both = g.op("Transpose", g.op("Reshape", g.matmul(n, kv_w, f"kv{i}"), shape), perm=[0, 2, 1, 3])
+        k, v = g.split(both, [kv, kv], 1)
+        k = g.rotary(g.rms_norm(k, _np(layer.knorm.weight), c.eps), at, cos, sin)
+        g.output(f"k{i}", g.op("Transpose", k, perm=[0, 1, 3, 2]))
+        g.output(f"v{i}", v)
     return g
 
 

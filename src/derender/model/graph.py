@@ -44,7 +44,10 @@ class Graph:
     def output(self, name: str, value: str) -> None:
         from onnx import TensorProto
 
-        self.nodes.append(self.helper.make_node("Identity", [value], [name]))
+        """Makes `value` an output called `name`; no other node may have been given it under that name."""
+        for node in self.nodes:
+            node.input[:] = [name if i == value else i for i in node.input]
+            node.output[:] = [name if o == value else o for o in node.output]
         self.outputs.append(self.helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
 
     def const(self, array: Any, dtype: Any = np.float32, name: str = "") -> str:
@@ -56,6 +59,9 @@ class Graph:
     def ints(self, *values: int) -> str:
         return self.const(values, np.int64)
 
+    def scalar(self, value: int) -> str:
+        return self.const(value, np.int64)
+
     def op(self, kind: str, *inputs: str, outputs: int = 1, domain: str = "", **attributes: Any) -> Any:
         """Adds a node; returns its output name, or a list of names when there are several."""
         self._count += 1
@@ -65,6 +71,20 @@ class Graph:
 
     def rms_norm(self, x: str, weight: np.ndarray, eps: float) -> str:
         return str(self.op("SimplifiedLayerNormalization", x, self.const(weight), axis=-1, epsilon=eps))
+
+    def add_norm(self, x: str, y: str, weight: np.ndarray, eps: float) -> tuple[str, str]:
+        """(rms_norm(x + y), x + y) in one node."""
+        name = f"norm{self._count}"
+        self._count += 1
+        outputs = [name, "", "", f"{name}_sum"]
+        inputs = [x, y, self.const(weight)]
+        kind, domain = "SkipSimplifiedLayerNormalization", "com.microsoft"
+        self.nodes.append(self.helper.make_node(kind, inputs, outputs, domain=domain, epsilon=eps))
+        return name, f"{name}_sum"
+
+    def rotary(self, x: str, at: str, cos: str, sin: str) -> str:
+        """Rotary positions for x (B, heads, R, E): row at[b, r] of cos and sin (rows, E / 2); halves, not pairs."""
+        return str(self.op("RotaryEmbedding", x, at, cos, sin, domain="com.microsoft", interleaved=0))
 
     def split(self, x: str, sizes: Sequence[int], axis: int) -> list[str]:
         out = self.op("Split", x, self.ints(*sizes), outputs=len(sizes), axis=axis)

@@ -46,23 +46,31 @@ class Embedder:
     def _look_up(self, ids: npt.NDArray[np.int64], core: F32, basis: F32) -> F32:
         index = self.core_index[ids]
         out = core[index]
-        rare = np.flatnonzero(index < 0)
-        if len(rare):
+        if index.min() < 0:
+            rare = np.flatnonzero(index < 0)
             out[rare] = self.class_vectors[ids[rare]] @ basis
         return out
 
-    def rows(self, a: RowArrays) -> F32:
-        """(R, D) embeddings of one sequence's rows."""
-        token = self._look_up(a.ids, self.core_token, self.t["token_in"])
-        token[a.ids == self.mask_id] = self.t["mask_token"]
-        token += self._look_up(a.draft, self.core_draft, self.t["draft_in"])
+    def rows(self, arrays: Sequence[RowArrays]) -> F32:
+        """(B, R, D) embeddings of all sequences' rows, padded with zeros. Looked up in one go: calls cost more than
+        rows do."""
+        ids, draft, prob, window = (
+            np.concatenate([getattr(a, name) for a in arrays]) for name in ("ids", "draft", "prob", "window")
+        )
+        left_RK = np.concatenate([a.left_RK for a in arrays])
+        token = self._look_up(ids, self.core_token, self.t["token_in"])
+        token[ids == self.mask_id] = self.t["mask_token"]
+        token += self._look_up(draft, self.core_draft, self.t["draft_in"])
         for k, core in enumerate(self.core_left):
-            known = np.flatnonzero(a.left_RK[:, k] != self.mask_id)
+            known = np.flatnonzero(left_RK[:, k] != self.mask_id)
             if len(known):
-                token[known] += self._look_up(a.left_RK[known, k], core, self.t["left_in"][k])
-        token += a.prob[:, None] * self.t["prob_vector"]
-        token += self.t["row_type"][a.window]
-        return token
+                token[known] += self._look_up(left_RK[known, k], core, self.t["left_in"][k])
+        token += prob[:, None] * self.t["prob_vector"]
+        token += self.t["row_type"][window]
+        lengths = [len(a.ids) for a in arrays]
+        if min(lengths) == max(lengths):
+            return token.reshape(len(arrays), lengths[0], -1)
+        return pad_rows(np.split(token, np.cumsum(lengths)[:-1]), 0.0)
 
 
 class OnnxRuntime:
@@ -93,7 +101,7 @@ class OnnxRuntime:
         self.vocab, self.use_draft = vocab, use_draft
         self.spec = compact_spec(self.config, vocab, "compact/onnx")
         c = self.config
-        self.slots = Slots(c.layers, c.kv_heads, c.head_dim, c.reach_columns, c.reach_text, c.max_window)
+        self.slots = Slots(c.layers, c.kv_heads, c.head_dim, c.reach_columns, c.reach_text)
 
     def prefill(self, prefixes: Sequence[RegionPrefix]) -> list[CompactSeq]:
         """One run for all prefixes: entries do not see one another, so they are simply put end to end."""
@@ -144,8 +152,8 @@ class OnnxRuntime:
             c = a.commits
             self.slots.hold(
                 states[b],
-                [k[b, :, :c].transpose(0, 2, 1).copy() for k in kv[0::2]],
-                [v[b, :, :c].copy() for v in kv[1::2]],
+                [k[b, :, :c].transpose(0, 2, 1) for k in kv[0::2]],
+                [v[b, :, :c] for v in kv[1::2]],
                 a.place[:c],
             )
             out.append(self._logits(r, a, w, core_NV[at : at + len(w)], class_NC[at : at + len(w)]))
@@ -159,7 +167,7 @@ class OnnxRuntime:
         pick: Any = slice(0, len(order)) if order == list(range(len(order))) else np.asarray(order)
         see = row_visibility(arrays, self.config.reach_text)
         feed: dict[str, npt.NDArray[Any]] = {
-            "x": pad_rows([self.embedder.rows(a) for a in arrays], 0.0),
+            "x": self.embedder.rows(arrays),
             "center": pad_rows([a.center for a in arrays], -1e5),
             "place": pad_rows([a.place for a in arrays], -1e5),
             "own": np.where(see, np.float32(0), np.float32(-1e9)),
@@ -177,12 +185,16 @@ class OnnxRuntime:
         extra = r.seq.extra_X
         logits = core
         if len(extra):
-            logits = np.concatenate([core, classes @ self.embedder.class_vectors[extra].T], 1)
+            if r.seq.cache.extra_CX is None:
+                r.seq.cache.extra_CX = np.ascontiguousarray(self.embedder.class_vectors[extra].T)
+            logits = np.concatenate([core, classes @ r.seq.cache.extra_CX], 1)
         nxt = window = None
         at = 0
         if r.want_next:
             nxt, at = logits[: a.commits], a.commits
-        if len(r.window):
+        if len(r.window) == len(wanted) - at:
+            window = logits[at:]
+        elif len(r.window):
             window = np.zeros((len(r.window), logits.shape[1]), np.float32)
             window[wanted[at:] - a.commits] = logits[at:]
         return RowLogits(nxt, window)

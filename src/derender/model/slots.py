@@ -16,32 +16,35 @@ import numpy as np
 import numpy.typing as npt
 
 F32 = npt.NDArray[np.float32]
-HOP = 32
+HOP = 16
 FAR_PREFIX, FAR_TEXT = 1e6, -1e6  # places that nothing reaches
-STEP = 64  # capacities grow in these steps
+STEP = 32  # capacities grow in these steps
 
 
 @dataclass
 class SlotState:
     """A sequence's own keys and values: the whole prefix, per layer k (G,E,P) and v (G,P,E), and the number of
     committed tokens in its window. `pending` waits for the next forward: per layer k (G,E,C), v (G,C,E), and places
-    (C,)."""
+    (C,).
+    extra_CX: class vectors of the candidates outside the core vocabulary, once they are needed."""
 
     prefix: list[tuple[F32, F32]]
     position: F32
     slot: int = -1
     window_start: float = -1e9
+    window_stop: float = -1e9
     text_count: int = 0
     pending: list[tuple[F32, F32]] = field(default_factory=list)
     pending_place: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
+    extra_CX: F32 | None = None
 
 
 class Slots:
     """Arrays kp (B,G,E,P), vp (B,G,P,E), kt (B,G,E,T), vt (B,G,T,E) per layer, position (B,P) and text_place (B,T)."""
 
-    def __init__(self, layers: int, kv_heads: int, head_dim: int, reach_columns: float, reach_text: float, window: int):
+    def __init__(self, layers: int, kv_heads: int, head_dim: int, reach_columns: float, reach_text: float):
         self.layers, self.g, self.e = layers, kv_heads, head_dim
-        self.reach_columns, self.reach_text, self.window = reach_columns, reach_text, window
+        self.reach_columns, self.reach_text = reach_columns, reach_text
         self.states: list[SlotState] = []
         self.kp: list[F32] = []
         self.vp: list[F32] = []
@@ -53,7 +56,7 @@ class Slots:
 
     @property
     def _keep(self) -> int:
-        """Committed tokens kept when a slot's text window is full."""
+        """Committed tokens kept when a slot's text window is full, those being added included."""
         return int(self.reach_text) + 8
 
     def _allocate(self, b: int, p: int, t: int) -> None:
@@ -121,8 +124,8 @@ class Slots:
         if not c:
             return
         capacity = self.text_place.shape[1]
-        if state.text_count + c > capacity and state.text_count > self._keep:
-            keep, n = self._keep, state.text_count
+        keep, n = max(0, self._keep - c), state.text_count
+        if n + c > capacity and n > keep:
             for kt, vt in zip(self.kt, self.vt, strict=True):
                 kt[s, :, :, :keep] = kt[s, :, :, n - keep : n].copy()
                 vt[s, :, :keep] = vt[s, :, n - keep : n].copy()
@@ -143,10 +146,11 @@ class Slots:
     def reach(self, state: SlotState, low: float, high: float) -> None:
         """Makes sure that the slot's prefix window covers all entries within reach of centers low..high."""
         start, stop = low - self.reach_columns, high + self.reach_columns
-        if state.window_start <= start and stop <= state.window_start + self._span:
+        if state.window_start <= start and stop <= state.window_stop:
             return
-        state.window_start = start - 4  # an anchor may step back a little
-        a, b = np.searchsorted(state.position, [state.window_start, state.window_start + self._span], side="left")
+        # no more than is needed, as every entry costs each forward; an anchor may step back a little
+        state.window_start, state.window_stop = start - 4, stop + HOP
+        a, b = np.searchsorted(state.position, [state.window_start, state.window_stop], side="left")
         n, s = int(b - a), state.slot
         if n > self.position.shape[1]:
             self._allocate(len(self.position), -(-n // STEP) * STEP, self.text_place.shape[1])
@@ -155,7 +159,3 @@ class Slots:
             self.vp[i][s, :, :n] = v[:, a:b]
         self.position[s, :n] = state.position[a:b]
         self.position[s, n:] = FAR_PREFIX
-
-    @property
-    def _span(self) -> float:
-        return 2 * self.reach_columns + self.window + HOP + 4

@@ -97,7 +97,9 @@ def _panel(draw: Any, left: float, top: float, title: str, rows: Sequence[Row]) 
             draw.line(points, fill=COLOURS[mode], width=2 * SCALE, joint="curve")
         for (x, y), row in zip(points, series, strict=True):
             _mark(draw, x, y, MARKS[mode], COLOURS[mode])
-            label = "ar" if mode == "ar" else f"{row.threshold:g}".lstrip("0") if row.threshold is not None else ""
+            label = (
+                "ar" if mode == "ar" else f"{row.threshold:g}".lstrip("0") if row.threshold is not None else row.rule
+            )
             if all(abs(x - a) > 24 * SCALE or abs(y - b) > 13 * SCALE for a, b in labelled):
                 _text(draw, x / SCALE + 6, y / SCALE - 15, label, 10, COLOURS[mode])
                 labelled.append((x, y))

@@ -30,6 +30,7 @@ def speed(
     regimes: Annotated[str, typer.Option(help="How regions are batched.")] = "region,page,saturated",
     runtime: Annotated[str, typer.Option(help="Runtimes; torch needs --checkpoint.")] = "onnx,torch",
     checkpoint: Annotated[Path | None, typer.Option(help="checkpoint.pt of a training run, for torch.")] = None,
+    weights: Annotated[Path | None, typer.Option(help="Folder of an export, instead of the packaged weights.")] = None,
     float32: Annotated[Path | None, typer.Option(help="Folder of a float32 export, to compare int8 with.")] = None,
     block: Annotated[int, typer.Option(min=1, help="Block and window, in tokens.")] = 32,
     threads: Annotated[int, typer.Option(min=1, help="Processor threads.")] = 2,
@@ -53,51 +54,45 @@ def speed(
     with status.status("reading") as line:
         say = (lambda _text: None) if quiet else (lambda text: line.update(text))
         found, tower = load_samples(inputs or [], evalset, _words(tasks), limit, threads, say)
-        runtimes, notes = make_runtimes(names, tower.vocab, threads, checkpoint, float32)
+        runtimes, notes = make_runtimes(names, tower.vocab, threads, checkpoint, float32, weights)
         for note in notes:
             status.print(note)
         out.mkdir(parents=True, exist_ok=True)
         if sweep:
+            from derender.bench.machine import describe_machine
+            from derender.bench.report import write_sweep
             from derender.bench.sweep import run_sweep
 
-            _write_sweep(
-                run_sweep(found, tower.vocab, next(iter(runtimes.values())), progress=say), threads, clock, out
-            )
+            rows = run_sweep(found, tower.vocab, next(iter(runtimes.values())), progress=say)
+            write_sweep(rows, describe_machine(threads, clock), _model(weights, None), out)
             return
         report = measure_speed(found, tower.vocab, runtimes, options, say)
     report.notes += notes
-    _write(report, threads, clock, checkpoint, out)
+    _write(report, threads, clock, _model(weights, checkpoint), out)
 
 
-def _model(checkpoint: Path | None) -> dict[str, object]:
+def _model(weights: Path | None, checkpoint: Path | None) -> dict[str, object]:
     from derender.bench.machine import file_hashes
     from derender.model.runtime_onnx import FILES
     from derender.model.tower import WEIGHTS
 
-    hashes = file_hashes(WEIGHTS, (*FILES, "tower.onnx"))
+    hashes = file_hashes(weights or WEIGHTS, FILES) | file_hashes(WEIGHTS, ("tower.onnx",))
     if checkpoint is not None:
         hashes |= file_hashes(checkpoint.parent, (checkpoint.name,))
     return {"sha256": hashes}
 
 
-def _write(report: object, threads: int, clock: str, checkpoint: Path | None, out: Path) -> None:
+def _write(report: object, threads: int, clock: str, model: dict[str, object], out: Path) -> None:
     from derender.bench.chart import draw_speed
     from derender.bench.machine import describe_machine
     from derender.bench.report import write_speed_json, write_speed_md
     from derender.bench.speed import SpeedReport
 
     assert isinstance(report, SpeedReport)
-    machine, model = describe_machine(threads, clock), _model(checkpoint)
+    machine = describe_machine(threads, clock)
     write_speed_json(report, machine, model, out / "speed.json")
     write_speed_md(report, machine, model, out / "speed.md")
     draw_speed(report.rows, f"{machine['processor']}, {threads} threads").save(out / "speed.png")
-
-
-def _write_sweep(rows: list[dict[str, object]], threads: int, clock: str, out: Path) -> None:
-    from derender.bench.machine import describe_machine
-    from derender.bench.report import write_sweep
-
-    write_sweep(rows, describe_machine(threads, clock), _model(None), out)
 
 
 def _words(text: str) -> tuple[str, ...]:

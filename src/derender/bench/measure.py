@@ -112,7 +112,7 @@ def run_interleaved(
 
 
 def row_times(
-    runtime: Any, prefixes: Sequence[Any], sizes: Sequence[int], clock: Clock, repeat: int = 9
+    runtime: Any, prefixes: Sequence[Any], sizes: Sequence[int], clock: Clock, repeat: int = 15
 ) -> dict[int, float]:
     """Median seconds of a forward over all prefixes at once: for size 1 a token of `ar`, for others a window of masks.
 

@@ -69,7 +69,8 @@ def write_speed_md(report: SpeedReport, machine: dict[str, Any], model: dict[str
         f"once (tower {report.tower_seconds:.1f} s, detection and layout {report.detection_seconds:.1f} s, not counted "
         "below); seconds are prefill and decoding, medians of interleaved repeats. Speed-up is over `ar` of the same "
         "table: one row a token, same draft, cache, weights and batching. Tokens per forward are a sequence's own; row "
-        "cost is the time of a forward with a window of masks over that of one row at this batch size. Relative "
+        "cost is the time of a forward with a window of masks over that of one row at this batch size (a draft that is "
+        "read, not predicted, needs no such window). Relative "
         "accuracy is (1 - CER) / (1 - CER of `ar`).",
         "",
     ]
@@ -94,11 +95,11 @@ def _remarks(report: SpeedReport) -> list[str]:
     lines = []
     for regime, runtime, good, exact in bounds(report.rows):
         best = (
-            f"{good.speedup:.2f}x with at least 99.9% relative accuracy ({good.mode}, {good.threshold:g})"
-            if good and good.threshold is not None
+            f"{good.speedup:.2f}x with at least 99.9% relative accuracy ({_name(good)})"
+            if good
             else "nothing reaches 99.9% relative accuracy"
         )
-        verified = f"; exact {exact.speedup:.2f}x" if exact else ""
+        verified = f"; exact {exact.speedup:.2f}x ({_name(exact)})" if exact else ""
         lines.append(f"{REGIME_TEXT[regime]}, {runtime}: {best}{verified}.")
     if any(r.mode == "exact" for r in report.rows):
         lines.append(f"Texts of `exact` that differ from `ar`: {report.exact_differs}.")
@@ -111,6 +112,10 @@ def _remarks(report: SpeedReport) -> list[str]:
     if report.partial:
         lines.append(f"Readings ended by a guard, over all configurations: {report.partial}.")
     return lines + report.notes
+
+
+def _name(r: Row) -> str:
+    return f"{r.mode}, {r.rule}" if r.threshold is None else f"{r.mode}, {r.threshold:g}"
 
 
 def _cells(r: Row) -> list[str]:

@@ -218,9 +218,17 @@ def _positions(
 
 
 def make_runtimes(
-    names: Sequence[str], vocab: Vocab, threads: int, checkpoint: Path | None = None, float32: Path | None = None
+    names: Sequence[str],
+    vocab: Vocab,
+    threads: int,
+    checkpoint: Path | None = None,
+    float32: Path | None = None,
+    weights: Path | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
-    """Runtimes by name, and notes on what was left out. Raises UsageError for unknown names or when none is left."""
+    """Runtimes by name, and notes on what was left out. weights: an export's folder, None = the packaged one.
+
+    Raises UsageError for unknown names or when no runtime is left.
+    """
     from derender.model.runtime_onnx import OnnxRuntime
 
     unknown = [name for name in names if name not in RUNTIMES]
@@ -229,8 +237,8 @@ def make_runtimes(
     runtimes: dict[str, Any] = {}
     notes = []
     if "onnx" in names:
-        runtimes["onnx"] = OnnxRuntime(vocab, threads=threads)
-        runtimes[f"onnx/{NO_DRAFT}"] = OnnxRuntime(vocab, threads=threads, use_draft=False)
+        runtimes["onnx"] = OnnxRuntime(vocab, weights, threads=threads)
+        runtimes[f"onnx/{NO_DRAFT}"] = OnnxRuntime(vocab, weights, threads=threads, use_draft=False)
         if float32 is not None:
             runtimes[f"onnx/{FLOAT32}"] = OnnxRuntime(vocab, float32, threads=threads)
     if "torch" in names and checkpoint is None:

@@ -72,6 +72,30 @@ def test_a_heading_over_the_rule_of_two_columns_spans_them_and_the_first_column_
     assert found[2] == (1, 1, 1, 1)
 
 
+def test_headings_over_one_long_rule_share_its_columns() -> None:
+    groups = [at(185, 0, 30), at(425, 0, 30)]  # each in the middle of three columns
+    head = [at(80 * c, 20, 40) for c in range(7)]
+    body = [at(80 * c, 20 * r + 10, 40) for r in (2, 3, 4, 5) for c in range(7)]
+    rules = [level(78, 525, 15), level(0, 525, 40)]
+    found = places(grid_from_lines(groups + head + body, rules, (530, 140)))
+    assert [found[0], found[1]] == [(0, 1, 1, 3), (0, 4, 1, 3)]
+
+
+def test_a_heading_between_rows_is_a_row_of_its_own() -> None:
+    lines = [b for r in (0, 1, 3, 4) for b in (at(0, 20 * r, 40), at(80, 20 * r, 40), at(160, 20 * r, 40))]
+    lines.append(at(0, 40, 60))
+    grid = grid_from_lines(lines)
+    assert grid.rows == 5
+    assert places(grid)[12] == (2, 0, 1, 1)
+
+
+def test_a_word_gap_near_a_separator_does_not_cut_a_heading() -> None:
+    lines: list[TableLine | Box] = list(plain(4, 3))
+    lines.append(words(at(80, -20, 37), at(122, -20, 50), at(177, -20, 20)))
+    grid = grid_from_lines(lines)
+    assert len([p for p in grid.pieces if p.line == 12]) == 1
+
+
 def test_rows_above_the_first_full_rule_are_headers() -> None:
     grid = grid_from_lines(plain(5, 3), [level(0, 200, 15)], (200, 100))
     assert {c.row for c in grid.cells if c.header} == {0}

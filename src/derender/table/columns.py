@@ -17,6 +17,7 @@ from derender.layout.types import overlap
 from derender.table.segments import Segment
 from derender.table.types import Rule
 
+LEAST_GAP = 1.0  # of the text height: what lies between the texts of two columns in most rows
 MERGE_DISTANCE = 0.6  # of the text height: vertical rules closer than this are one line
 
 
@@ -42,7 +43,7 @@ def find_separators(rows: Sequence[Sequence[Segment]], rules: Sequence[Rule], he
     against_W = cover_RW.sum(axis=0)
     for low, high, value in _valleys(against_W):
         a, b = left + low, left + high
-        if b - a < 0.2 * height:
+        if b - a < max(1.0, 0.08 * height):
             continue
         bounds = [left - height, *(s.x for s in found), right + height]
         lower = max(x for x in bounds if x < (a + b) / 2)
@@ -51,7 +52,7 @@ def find_separators(rows: Sequence[Sequence[Segment]], rules: Sequence[Rule], he
             continue
         support = _support(rows, lower, a, b, upper, height)
         enough = max(3.0, 0.4 * len(rows)) if lattice else 1.0
-        if support >= enough and support > 0.8 * value:
+        if support >= enough and support > 0.8 * value and _gap(rows, a, b) >= LEAST_GAP * height:
             found.append(Separator((a + b) / 2, a, b))
             found.sort(key=lambda s: s.x)
     return _drop_unsupported(found, rows, left, right, height)
@@ -94,6 +95,17 @@ def _support(rows: Sequence[Sequence[Segment]], lower: float, a: float, b: float
     return count
 
 
+def _gap(rows: Sequence[Sequence[Segment]], a: float, b: float) -> float:
+    """Median width, over the rows of text that keep clear of it, of the gap that a-b lies in."""
+    middle, gaps = (a + b) / 2, []
+    for row in rows:
+        before = [s.box[2] for s in row if s.box[2] <= middle + 1]
+        after = [s.box[0] for s in row if s.box[0] >= middle - 1]
+        if before and after and not any(s.box[0] < middle - 1 and s.box[2] > middle + 1 for s in row):
+            gaps.append(min(after) - max(before))
+    return float(np.median(gaps)) if gaps else 0.0
+
+
 def _own(rows: Sequence[Sequence[Segment]], lower: float, upper: float, height: float) -> int:
     """Rows with text that lies wholly between two separators."""
     slack = 0.25 * height
@@ -113,8 +125,8 @@ def _drop_unsupported(
             if s.ruled:
                 continue
             support = _support(rows, bounds[i], s.low, s.high, bounds[i + 2], height)
-            lonely = min(_own(rows, *bounds[i : i + 2], height), _own(rows, *bounds[i + 1 : i + 3], height)) < 2
-            if support == 0 or (lonely and len(rows) >= 5) or _bullets(rows, bounds[i], s, height):
+            before, after = _own(rows, bounds[i], s.x, height), _own(rows, s.x, bounds[i + 2], height)
+            if support == 0 or (min(before, after) < 2 and len(rows) >= 5) or _bullets(rows, bounds[i], s, height):
                 weak.append((s.high - s.low, i))
         if not weak:
             return found
@@ -130,7 +142,7 @@ def _bullets(rows: Sequence[Sequence[Segment]], lower: float, s: Separator, heig
         return False
     wide, high = max(b[2] - b[0] for b in own), max(b[3] - b[1] for b in own)
     same = wide - min(b[2] - b[0] for b in own) < 0.2 * height
-    return wide < 0.6 * height and high < 0.62 * height and same
+    return wide < 0.75 * height and high < 0.75 * height and same
 
 
 def _ruled(

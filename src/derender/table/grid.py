@@ -16,6 +16,7 @@ import numpy as np
 from derender.document import Box
 from derender.layout.types import hull, overlap
 from derender.table.columns import Separator, find_separators
+from derender.table.headings import heading_spans
 from derender.table.place import place
 from derender.table.rows import Placed, RowPlan, plan_rows
 from derender.table.segments import Segment, segments_of, text_height, text_rows
@@ -84,18 +85,42 @@ def _row_cells(
     for r, group in enumerate(plan.groups):
         own: list[_Cell] = []
         members = [p for number in group for p in placed[number]]
-        below = [p for number in (plan.groups[r + 1] if r + 1 < len(plan.groups) else ()) for p in placed[number]]
-        for segment, a, b in members:
+        spans = [(a, b) for _, a, b in members]
+        if r < plan.header:
+            lower = [p for group in plan.groups[r + 1 : plan.header] for number in group for p in placed[number]]
+            owned = frozenset(c for _, a, b in lower for c in range(a, b + 1))
+            spans = heading_spans(members, owned, extents, rules, height)
+        for (segment, first, last), (a, b) in zip(members, spans, strict=True):
             if r < plan.header:
-                under = below if r + 1 < plan.header else []
-                low, high = _between_rules(a, b, separators)
-                spread = _header_span(segment, a, b, members, under, extents, rules, height)
-                a, b = max(min(spread[0], a), low), min(max(spread[1], b), high)
+                low, high = _between_rules(first, last, separators)
+                a, b = max(a, low), min(b, high)
             elif a == 0 < b and len(members) == 1 and len(extents) > 2:
                 b = 0  # a heading between rows that runs over the first column's edge
             own.append(_Cell(r, r, a, b, [segment]))
-        cells += _join_overlapping(own)
+        cells += _join_overlapping(_mend(own, rules, height) if r < plan.header else own)
     return cells
+
+
+def _mend(cells: list[_Cell], rules: Sequence[Rule], height: float) -> list[_Cell]:
+    """Headings whose words the detector parted: a cell that begins a word gap after the one before it belongs to it."""
+    cells = sorted(cells, key=lambda c: c.segments[0].box[0])
+    joined: list[_Cell] = []
+    for cell in cells:
+        before = joined[-1].segments[-1].box if joined else None
+        here = cell.segments[0].box
+        near = before is not None and -0.2 * height < here[0] - before[2] < 0.6 * height
+        level = before is not None and overlap(before[1], before[3], here[1], here[3]) > 0.6 * (here[3] - here[1])
+        y = (here[1] + here[3]) / 2
+        drawn = before is not None and any(
+            not r.horizontal and r.span[0] <= y <= r.span[1] and before[2] - 2 <= r.at <= here[0] + 2 for r in rules
+        )
+        wide = bool(joined) and (joined[-1].left < joined[-1].right or cell.left < cell.right)
+        if near and level and wide and not drawn:
+            joined[-1].right = max(joined[-1].right, cell.right)
+            joined[-1].segments += cell.segments
+        else:
+            joined.append(cell)
+    return joined
 
 
 def _between_rules(a: int, b: int, separators: Sequence[Separator]) -> tuple[int, int]:
@@ -118,55 +143,6 @@ def _join_overlapping(cells: list[_Cell]) -> list[_Cell]:
         else:
             joined.append(cell)
     return joined
-
-
-def _header_span(
-    segment: Segment,
-    a: int,
-    b: int,
-    row: Sequence[Placed],
-    below: Sequence[Placed],
-    extents: Sequence[tuple[float, float]],
-    rules: Sequence[Rule],
-    height: float,
-) -> tuple[int, int]:
-    """Columns that a heading stands over: those of the rule under it, else the neighbours that it is centred on."""
-    taken = {c for s, i, j in row if s is not segment for c in range(i, j + 1)}
-    x0, _, x1, y1 = segment.box
-    best: tuple[int, int] | None = None
-    for rule in rules:
-        under = rule.horizontal and 0 <= rule.at - y1 + 0.3 * height < 1.6 * height
-        if not under or overlap(x0, x1, *rule.span) < 0.8 * (x1 - x0):
-            continue
-        cols = [c for c, e in enumerate(extents) if overlap(*e, *rule.span) > 0.5 * (e[1] - e[0])]
-        middle = (extents[cols[0]][0] + extents[cols[-1]][1]) / 2 if cols else 0.0
-        if len(cols) == len(extents) and abs(middle - (x0 + x1) / 2) > height:
-            continue
-        if len(cols) > (b - a + 1) and not taken & set(cols) and cols[0] <= a and b <= cols[-1]:
-            best = (cols[0], cols[-1])
-            break
-    if best is not None:
-        return best
-    owned = {c for _, i, j in below for c in range(i, j + 1)}
-    free = [c not in taken and c in owned for c in range(len(extents))]
-    centre = (x0 + x1) / 2
-
-    def off(i: int, j: int) -> float:
-        return abs((extents[i][0] + extents[j][1]) / 2 - centre)
-
-    choice, least = (a, b), off(a, b)
-    if not all(free[a : b + 1]) or (a == b and least < 0.5 * height):
-        return a, b
-    low, high = a, b
-    while low > 0 and free[low - 1]:
-        low -= 1
-    while high + 1 < len(extents) and free[high + 1]:
-        high += 1
-    for i in range(low, a + 1):
-        for j in range(b, high + 1):
-            if off(i, j) < least - 0.2 * height:
-                choice, least = (i, j), off(i, j)
-    return choice
 
 
 def _fill(cells: list[_Cell], rows: int, cols: int) -> list[_Cell]:

@@ -20,7 +20,7 @@ from derender.table.read import TableReading, table_reading
 from derender.table.rules import find_rules
 from derender.table.types import TableLine
 
-RIM = 0.12  # of a word box's height above and below its letters: native boxes run from ascent to descent
+RIM = 0.18  # of a word box's height above and below its letters: native boxes run from ascent to descent
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,9 @@ def _cut(segment: Segment, separators: Sequence[Separator], verticals: Sequence[
             at_gap.append(i)
     plain = [s for s in crossed if not s.ruled]
     if at_gap and len(at_gap) == len(plain):
-        wide = len(at_gap) >= 2 or widths[at_gap[0]] >= max(0.35 * height, 0.95 * max(widths))
+        others = [w for i, w in enumerate(widths) if i not in at_gap]
+        usual = float(np.median(others)) if others else 0.0
+        wide = len(at_gap) >= 2 or widths[at_gap[0]] >= max(0.6 * height, 1.3 * usual)
         if wide:
             cuts.update(at_gap)
     pieces = []

@@ -57,7 +57,15 @@ def _cut(quad: Quad, x0: float, x1: float, low: float, high: float) -> Quad:
     height = max(1.0, ((dy - ay) + (cy - by)) / 2)
     left, right = max(x0 - PAD * height, low), min(x1 + PAD * height, high)
     start, end = min(ax, dx), max(bx, cx)
-    if left <= start + 0.6 * height and right >= end - 0.6 * height and low < start and high > end:
+    start, end = min(start, x0), max(end, x1)
+    if (
+        x0 >= min(ax, dx)
+        and x1 <= max(bx, cx)
+        and left <= start + 0.6 * height
+        and right >= end - 0.6 * height
+        and low < start
+        and high > end
+    ):
         return quad
     left, right = max(left, start), min(right, end)
     if right - left < 1:

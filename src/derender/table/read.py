@@ -67,12 +67,15 @@ def plan_table(image: Image, quads: Sequence[Quad]) -> TablePlan:
     boxes = [box_of(q) for q in flat.quads]
     rules = find_rules(flat.image, float(np.median([b[3] - b[1] for b in boxes])), boxes)
     height, width = flat.image.shape[:2]
-    grid = grid_from_lines(ink_words(flat.image, boxes, rules), rules, (width, height))
+    lines = ink_words(flat.image, boxes, rules)
+    # What the detector took for text although it is a ruling line has no ink of its own.
+    kept = [i for i, line in enumerate(lines) if line.words] or list(range(len(lines)))
+    grid = grid_from_lines([lines[i] for i in kept], rules, (width, height))
     cell_parts: list[list[Quad]] = [[] for _ in grid.cells]
     cell_lines: list[list[int]] = [[] for _ in grid.cells]
-    for part in cell_quads(grid, flat.quads):
+    for part in cell_quads(grid, [flat.quads[i] for i in kept]):
         cell_parts[part.cell].append(flat.quad_back(part.quad))
-        cell_lines[part.cell].append(part.line)
+        cell_lines[part.cell].append(kept[part.line])
     return TablePlan(
         grid,
         tuple(_clip(flat.box_back(grid.box(cell)), image) for cell in grid.cells),

@@ -38,15 +38,18 @@ def plan_rows(
     ys = [_place(row, rules, columns) for row in rows]
     ruled = [_crossed(a, b, rules, columns) for a, b in zip(ys, ys[1:], strict=False)]
     n = len(columns)
-    full = [i for i, cols in enumerate(ruled) if len(cols) >= max(1, 0.8 * n)]
+    full = [i for i, cols in enumerate(ruled) if 0 in cols and len(cols) >= 0.8 * n]
     head = full[0] if full and full[0] + 1 <= max(1, 0.5 * len(rows)) else -1
-    lattice = len(full) >= 2 and sum(not r.horizontal for r in rules) >= 1
+    upright = any(not r.horizontal for r in rules)
+    lattice = len(full) >= 2 and upright
     filled = [frozenset(c for _, a, b in row for c in range(a, b + 1)) for row in rows]
     pitch = _pitch(rows, filled, n)
     joins = []
     for i in range(len(rows) - 1):
         if i <= head:
-            joins.append(i < head and not ruled[i] and not _is_span_above(rows[i], rows[i + 1]))
+            span = _is_span_above(rows[i], rows[i + 1])
+            span = span or (not upright and _stands_over(rows[i], rows[i + 1], filled, i, columns, height))
+            joins.append(i < head and not ruled[i] and not span)
         elif ruled[i]:
             joins.append(False)
         elif ys[i + 1] < _middle(rows[i + 1]) and not filled[i] & filled[i + 1]:
@@ -101,6 +104,33 @@ def _is_span_above(upper: Sequence[Placed], lower: Sequence[Placed]) -> bool:
     return any(b > a and sum(a <= c and d <= b for _, c, d in lower) >= 2 for _, a, b in upper)
 
 
+def _stands_over(
+    upper: Sequence[Placed],
+    lower: Sequence[Placed],
+    filled: Sequence[frozenset[int]],
+    i: int,
+    columns: Sequence[tuple[float, float]],
+    height: float,
+) -> bool:
+    """Whether a heading of the upper row is centred on its column and an empty neighbour, both filled below, clearly
+    better than on its column alone.
+    """
+    for segment, a, b in upper:
+        centre = segment.centre[0]
+        below = [s.centre[0] for s, c, d in lower if (c, d) == (a, b)]
+        if a != b or not below or a == 0:
+            continue
+        alone = abs(below[0] - centre)
+        for first, last in ((a - 1, a), (a, a + 1)):
+            other = first if first != a else last
+            if first < 1 or last >= len(columns) or other in filled[i] or other not in filled[i + 1]:
+                continue
+            pair = abs((columns[first][0] + columns[last][1]) / 2 - centre)
+            if alone > 0.8 * height and pair < 0.6 * alone:
+                return True
+    return False
+
+
 def _pitch(rows: Sequence[Sequence[Placed]], filled: Sequence[frozenset[int]], n: int) -> float:
     """Typical distance between rows of text that both fill most columns; 0 when there are none such."""
     steps = [
@@ -149,7 +179,7 @@ def _continues(
             return True
     if n < 2:
         return False
-    close = step < 1.9 * height and (pitch == 0 or step <= 1.15 * pitch)
+    close = step < 2.3 * height and (pitch == 0 or step <= 1.15 * pitch)
     if not close:
         return False
     if lower < upper and 0 not in lower and 0 in upper:
@@ -163,6 +193,11 @@ def _continues(
             or (tight and len(lower) < n)
         )
     if upper == {0} and 0 in lower:
+        label = [p[0] for p in rows[i] if p[1] == 0]
+        if sum(len(s.words) for s in label) < 2 or label[-1].box[2] - label[0].box[0] < 6 * height:
+            return False  # a heading between rows
+        if pitch > 0 and step > 0.9 * pitch:
+            return False
         return _full(rows[i], rows[i + 1], columns, height)
     return False
 
@@ -174,6 +209,8 @@ def _full(
     above = [p[0].box for p in upper if p[1] == 0]
     below = [p[0] for p in lower if p[1] == 0]
     if not above or not below:
+        return False
+    if below[0].box[0] < min(b[0] for b in above) - 0.3 * height:
         return False
     word: Box = below[0].words[0]
     end = max(b[2] for b in above)

@@ -39,8 +39,8 @@ def find_rules(image: Image, line_height: float, text: Sequence[Box] = ()) -> li
         ink = cv2.adaptiveThreshold(
             polarity, 255, cv2.ADAPTIVE_THRESH_MEAN_C, cv2.THRESH_BINARY_INV, _odd(line_height), CONTRAST
         )
-        rules += _strokes(ink, line_height, True, inner, whole)
-        rules += _strokes(np.ascontiguousarray(ink.T), line_height, False, inner.T, whole.T)
+        rules += _strokes(ink, polarity, line_height, True, inner, whole)
+        rules += _strokes(np.ascontiguousarray(ink.T), polarity.T, line_height, False, inner.T, whole.T)
     merged = _merge([r for r in rules if r.horizontal], line_height)
     return merged + _merge([r for r in rules if not r.horizontal], line_height)
 
@@ -58,7 +58,7 @@ def _inside(shape: tuple[int, ...], text: Sequence[Box], share: float) -> Any:
     return inner
 
 
-def _strokes(ink: Mask, line_height: float, horizontal: bool, inner: Any, whole: Any) -> list[Rule]:
+def _strokes(ink: Mask, gray: Mask, line_height: float, horizontal: bool, inner: Any, whole: Any) -> list[Rule]:
     """Level strokes of an ink mask (the transposed one gives the vertical rules)."""
     import cv2
 
@@ -79,14 +79,14 @@ def _strokes(ink: Mask, line_height: float, horizontal: bool, inner: Any, whole:
         if w < least or h > MAX_THICKNESS + 0.03 * w:
             continue
         part = (labels[y : y + h, x : x + w] == i) & (opened[y : y + h, x : x + w] > 0)
-        rule = _fit(part, x, y, ink, inner, whole, line_height, horizontal)
+        rule = _fit(part, x, y, ink, gray, inner, whole, line_height, horizontal)
         if rule is not None and rule.length >= least:
             rules.append(rule)
     return rules
 
 
 def _fit(
-    part: Any, x: int, y: int, ink: Mask, inner: Any, text_box: Any, line_height: float, horizontal: bool
+    part: Any, x: int, y: int, ink: Mask, gray: Mask, inner: Any, text_box: Any, line_height: float, horizontal: bool
 ) -> Rule | None:
     columns = np.flatnonzero(part.any(axis=0))
     if len(columns) < 8:
@@ -99,11 +99,15 @@ def _fit(
     at = np.clip(np.round(middle + y).astype(int), 0, ink.shape[0] - 1)
     in_text = float(inner[at, columns + x].mean())
     solid = float((ink[at, columns + x] > 0).mean()) > 0.93
-    # A vertical rule may run through lines that the detector drew across two columns; stems of letters end.
-    if in_text > (0.5 if horizontal else 0.8 if solid and len(columns) > 2.5 * line_height else 0.2):
+    # A rule may run through lines that the detector drew across two columns, or along one that it took for text;
+    # strokes of letters end after a letter.
+    long = solid and len(columns) > (15 if horizontal else 2.5) * line_height
+    if in_text > ((1.0 if long else 0.5) if horizontal else 0.8 if long else 0.2):
+        return None
+    if not _darker(columns + x, middle + y, thickness, gray):
         return None
     # Bars of capitals form strokes at the upper edge of a line of text; their stems hang from them.
-    rim = float(text_box[at, columns + x].mean()) > 0.9 and horizontal
+    rim = float(text_box[at, columns + x].mean()) > 0.9 and horizontal and not long
     if _beside(columns + x, middle + y, thickness, ink, line_height) > (0.15 if rim else 0.35):
         return None
     end = max(1, len(columns) // 8)
@@ -114,6 +118,21 @@ def _fit(
     return Rule(a, x0, b, x1, False, thickness)
 
 
+def _darker(x: Any, middle: Any, thickness: float, gray: Mask) -> bool:
+    """Whether a stroke is darker than what lies on either side: the edge of a fill is darker than one side only."""
+    rows = np.clip(np.round(middle).astype(int), 0, gray.shape[0] - 1)
+    here = float(np.median(gray[rows, x]))
+    for side in (-1, 1):
+        lightest = []
+        for off in (2.0, 3.5, 5.0):
+            beside = np.round(middle + side * (thickness / 2 + off)).astype(int)
+            if 0 <= beside.min() and beside.max() < gray.shape[0]:
+                lightest.append(float(np.median(gray[beside, x])))
+        if lightest and max(lightest) - here < 0.6 * CONTRAST:
+            return False
+    return True
+
+
 def _beside(x: Any, middle: Any, thickness: float, ink: Mask, line_height: float) -> float:
     """Share of a stroke's length that has ink close above or below it: letters have, rules have not."""
     off = thickness / 2 + max(1.5, 0.1 * line_height)
@@ -121,7 +140,8 @@ def _beside(x: Any, middle: Any, thickness: float, ink: Mask, line_height: float
     for side in (-1, 1):
         rows = np.clip(np.round(middle + side * off).astype(int), 0, ink.shape[0] - 1)
         inside = (middle + side * off >= 0) & (middle + side * off < ink.shape[0])
-        share = max(share, float(((ink[rows, x] > 0) & inside).mean()))
+        here = float(((ink[rows, x] > 0) & inside).mean())
+        share = max(share, here if here < 0.9 else 0.0)  # ink all along is the other stroke of a double rule
     return share
 
 

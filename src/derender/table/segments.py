@@ -14,7 +14,7 @@ from derender.document import Box
 from derender.layout.types import hull, overlap
 from derender.table.types import TableLine
 
-SEGMENT_GAP = 0.55  # of the text height: words further apart are in different segments
+SEGMENT_GAP = 0.7  # of the text height (about that of capitals): words further apart are in different segments
 
 
 @dataclass(frozen=True)

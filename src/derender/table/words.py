@@ -15,12 +15,14 @@ from derender.document import Box
 from derender.recognise.types import Image
 from derender.table.types import Rule, TableLine
 
-WORD_GAP = 0.16  # of a line's height: emptier stretches part words
+WORD_GAP = 0.17  # of a line's height: emptier stretches part words
+REACH = 0.6  # of a line's height: how far beyond its box a line's first and last letter are looked for
 LEADER_HEIGHT = 0.22  # of a line's height: lower ink, several times in a row, is a dot leader
 
 
 def ink_words(image: Image, boxes: Sequence[Box], rules: Sequence[Rule]) -> list[TableLine]:
-    """The lines with their words, both shrunk to their ink. A box without ink keeps its size and has one word.
+    """The lines with their words, both shrunk to their ink. A box without ink (a rule, a fill) keeps its size and has
+    no words.
 
     image: (H, W, 3) uint8 RGB, level; boxes: text lines in its pixels.
     """
@@ -42,30 +44,62 @@ def _without_rules(shape: tuple[int, ...], rules: Sequence[Rule]) -> Any:
 
 def _line(gray: Any, free: Any, box: Box) -> TableLine:
     height, width = gray.shape
-    x0, y0 = max(0, int(box[0])), max(0, int(box[1]))
-    x1, y1 = min(width, int(np.ceil(box[2]))), min(height, int(np.ceil(box[3])))
+    reach = REACH * (box[3] - box[1])
+    x0, y0 = max(0, int(box[0] - reach)), max(0, int(box[1]))
+    x1, y1 = min(width, int(np.ceil(box[2] + reach))), min(height, int(np.ceil(box[3])))
     part, open_ = gray[y0:y1, x0:x1], free[y0:y1, x0:x1]
     if part.size == 0 or not open_.any():
-        return TableLine(box, words=(box,))
+        return TableLine(box)
     paper = np.median(part[open_])
     away = np.abs(part - paper) * open_
     strongest = float(np.percentile(away, 99))
     ink = away > max(20.0, 0.35 * strongest)
-    columns = np.flatnonzero(ink.any(axis=0))
-    if len(columns) == 0:
-        return TableLine(box, words=(box,))
     line_height = y1 - y0
-    least = max(1.5, WORD_GAP * line_height)
+    own = ink[:, max(0, round(box[0] - x0)) : round(box[2] - x0)]
+    if own.shape[1] > 2.5 * line_height:
+        ink[own.mean(axis=1) > 0.85] = False  # what is left of a rule
+    if not own.any():
+        return TableLine(box)
+    rows = _band(own.sum(axis=1), 0.12 * line_height)
+    columns = np.flatnonzero(ink[rows[0] : rows[-1] + 1].any(axis=0))
+    columns = _grown(columns, box[0] - x0, box[2] - x0, 0.1 * line_height)
+    if len(columns) == 0:
+        return TableLine(box)
+    least = max(2.2, WORD_GAP * line_height)
     cuts = np.flatnonzero(np.diff(columns) > least)
     starts = np.concatenate([columns[:1], columns[cuts + 1]])
     ends = np.concatenate([columns[cuts], columns[-1:]]) + 1
     words = []
     for a, b in zip(starts.tolist(), ends.tolist(), strict=True):
-        rows = np.flatnonzero(ink[:, a:b].any(axis=1))
+        rows = _band(ink[:, a:b].sum(axis=1), 0.12 * line_height)
         words.append((float(x0 + a), float(y0 + rows[0]), float(x0 + b), float(y0 + rows[-1] + 1)))
     words = _drop_leaders(words, line_height) or words
     tight = (words[0][0], min(w[1] for w in words), words[-1][2], max(w[3] for w in words))
     return TableLine(tight, words=tuple(words))
+
+
+def _grown(columns: Any, low: float, high: float, gap: float) -> Any:
+    """Inked columns of the box from low to high, and those outside that follow with hardly a gap: a letter that the
+    detector cut off.
+    """
+    inside = np.flatnonzero((columns >= low) & (columns < high))
+    if len(inside) == 0:
+        return columns[:0]
+    first, last = int(inside[0]), int(inside[-1])
+    step = max(1.0, gap) + 1
+    while first > 0 and columns[first] - columns[first - 1] <= step and columns[first] <= low + step:
+        first, low = first - 1, float(columns[first - 1])
+    while last + 1 < len(columns) and columns[last + 1] - columns[last] <= step and columns[last] >= high - 1 - step:
+        last, high = last + 1, float(columns[last + 1]) + 1
+    return columns[first : last + 1]
+
+
+def _band(ink_H: Any, gap: float) -> Any:
+    """The rows of the strongest stretch of ink; what hangs in from the lines above and below, and
+    single descenders, are left out."""
+    rows = np.flatnonzero(ink_H > 0.12 * ink_H.max())
+    parts = np.split(rows, np.flatnonzero(np.diff(rows) > max(1.0, gap) + 1) + 1)
+    return max(parts, key=lambda part: float(ink_H[part].sum()))
 
 
 def _drop_leaders(words: list[Box], line_height: float) -> list[Box]:

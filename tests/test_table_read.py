@@ -95,6 +95,16 @@ def test_words_are_parted_at_gaps_and_rules_are_no_ink() -> None:
     assert line.box[0] > 15
 
 
+def test_a_box_on_a_rule_holds_no_word_and_faint_text_is_kept() -> None:
+    image = np.full((100, 300, 3), 255, np.uint8)
+    image[40:42] = 0
+    image[70:80, 20:60] = 245
+    boxes = [(10.0, 32.0, 200.0, 50.0), (15.0, 66.0, 65.0, 84.0)]
+    on_rule, faint = ink_words(image, boxes, find_rules(image, 18, boxes))
+    assert on_rule.words == ()
+    assert len(faint.words) == 1
+
+
 def test_dot_leaders_are_no_words() -> None:
     image, quads, _ = drawn([["sum . . . . . . .", "7"]], ruled=False)
     (line,) = ink_words(image, [box_of(quads[0])], [])

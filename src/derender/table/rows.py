@@ -212,6 +212,12 @@ def _full(
         return False
     if below[0].box[0] < min(b[0] for b in above) - 0.3 * height:
         return False
+    # A line that wraps is one of the long ones of its column, and what follows it is hardly longer.
+    width, left = max(b[2] for b in above) - min(b[0] for b in above), columns[0][0]
+    if max(b[2] for b in above) - left < 0.75 * (columns[0][1] - left):
+        return False
+    if max(s.box[2] for s in below) - below[0].box[0] > 1.25 * width:
+        return False
     word: Box = below[0].words[0]
     end = max(b[2] for b in above)
     return end + 0.3 * height + (word[2] - word[0]) > columns[0][1] + 0.2 * height

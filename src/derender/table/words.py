@@ -21,8 +21,8 @@ LEADER_HEIGHT = 0.22  # of a line's height: lower ink, several times in a row, i
 
 
 def ink_words(image: Image, boxes: Sequence[Box], rules: Sequence[Rule]) -> list[TableLine]:
-    """The lines with their words, both shrunk to their ink. A box without ink (a rule, a fill) keeps its size and has
-    no words.
+    """The lines with their words, both shrunk to their ink. A box that holds nothing but a rule keeps its size and
+    has no words; one too faint for words is one word.
 
     image: (H, W, 3) uint8 RGB, level; boxes: text lines in its pixels.
     """
@@ -48,7 +48,9 @@ def _line(gray: Any, free: Any, box: Box) -> TableLine:
     x0, y0 = max(0, int(box[0] - reach)), max(0, int(box[1]))
     x1, y1 = min(width, int(np.ceil(box[2] + reach))), min(height, int(np.ceil(box[3])))
     part, open_ = gray[y0:y1, x0:x1], free[y0:y1, x0:x1]
-    if part.size == 0 or not open_.any():
+    if part.size == 0:
+        return TableLine(box, words=(box,))
+    if not open_.any():
         return TableLine(box)
     paper = np.median(part[open_])
     away = np.abs(part - paper) * open_
@@ -56,15 +58,19 @@ def _line(gray: Any, free: Any, box: Box) -> TableLine:
     ink = away > max(20.0, 0.35 * strongest)
     line_height = y1 - y0
     own = ink[:, max(0, round(box[0] - x0)) : round(box[2] - x0)]
-    if own.shape[1] > 2.5 * line_height:
-        ink[own.mean(axis=1) > 0.85] = False  # what is left of a rule
-    if not own.any():
-        return TableLine(box)
+    if not own.any():  # faint: kept as it is, unless what there was is a rule
+        covered = 1 - float(open_.mean())
+        return TableLine(box) if covered > 0.05 else TableLine(box, words=(box,))
+    stroke = own.mean(axis=1) > 0.85
+    if own.shape[1] > 2.5 * line_height and 0 < stroke.sum() < 0.35 * line_height:
+        ink[stroke] = False  # what is left of a rule
+        if not own.any():
+            return TableLine(box)
     rows = _band(own.sum(axis=1), 0.12 * line_height)
     columns = np.flatnonzero(ink[rows[0] : rows[-1] + 1].any(axis=0))
     columns = _grown(columns, box[0] - x0, box[2] - x0, 0.1 * line_height)
     if len(columns) == 0:
-        return TableLine(box)
+        return TableLine(box, words=(box,))
     least = max(2.2, WORD_GAP * line_height)
     cuts = np.flatnonzero(np.diff(columns) > least)
     starts = np.concatenate([columns[:1], columns[cuts + 1]])

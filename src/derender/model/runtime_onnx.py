@@ -42,6 +42,11 @@ class Embedder:
         self.core_token = (core @ t["token_in"] + t["core_token"]).astype(np.float32)
         self.core_draft = (core @ t["draft_in"] + t["core_draft"]).astype(np.float32)
         self.core_left = (core @ t["left_in"] + t["core_left"]).astype(np.float32)
+        # most rows of a window are masks: they have a row of the tables too (of core_left never: unknown adds nothing)
+        blank = self.class_vectors[self.mask_id] @ t["draft_in"]
+        self.core_index[self.mask_id] = len(self.core_ids)
+        self.core_token = np.concatenate([self.core_token, t["mask_token"].reshape(1, -1)]).astype(np.float32)
+        self.core_draft = np.concatenate([self.core_draft, blank.reshape(1, -1)]).astype(np.float32)
 
     def _look_up(self, ids: npt.NDArray[np.int64], core: F32, basis: F32) -> F32:
         index = self.core_index[ids]
@@ -59,7 +64,6 @@ class Embedder:
         )
         left_RK = np.concatenate([a.left_RK for a in arrays])
         token = self._look_up(ids, self.core_token, self.t["token_in"])
-        token[ids == self.mask_id] = self.t["mask_token"]
         token += self._look_up(draft, self.core_draft, self.t["draft_in"])
         for k, core in enumerate(self.core_left):
             known = np.flatnonzero(left_RK[:, k] != self.mask_id)

@@ -43,6 +43,7 @@ def plan_rows(
     upright = any(not r.horizontal for r in rules)
     lattice = len(full) >= 2 and upright
     filled = [frozenset(c for _, a, b in row for c in range(a, b + 1)) for row in rows]
+    lattice = lattice or _one_row_a_band(filled, full, n)
     pitch = _pitch(rows, filled, n)
     joins = []
     for i in range(len(rows) - 1):
@@ -67,6 +68,16 @@ def plan_rows(
             borders.append(ruled[i])
     header = sum(group[-1] <= head for group in groups) if head >= 0 else 0
     return RowPlan(tuple(tuple(g) for g in groups), tuple(borders), header)
+
+
+def _one_row_a_band(filled: Sequence[frozenset[int]], full: Sequence[int], n: int) -> bool:
+    """Whether rules over the full width part nearly all rows from each other: at least four bands, few of which hold
+    more than one row of text that fills most columns.
+    """
+    edges = [-1, *full, len(filled) - 1]
+    bands = [filled[a + 1 : b + 1] for a, b in zip(edges, edges[1:], strict=False) if b > a]
+    single = sum(sum(len(f) > 0.6 * n for f in band) <= 1 for band in bands)
+    return len(bands) >= 4 and single >= 0.8 * len(bands)
 
 
 def _place(row: Sequence[Placed], rules: Sequence[Rule], columns: Sequence[tuple[float, float]]) -> float:

@@ -93,15 +93,17 @@ def _panel(draw: Any, left: float, top: float, title: str, rows: Sequence[Row]) 
     for mode in dict.fromkeys(r.mode for r in shown):
         series = sorted((r for r in shown if r.mode == mode), key=lambda r: r.threshold or 0.0)
         points = [(axes.x(r.tokens_per_second), axes.y(100 * _accuracy(r))) for r in series]
-        if len(points) > 1:
-            draw.line(points, fill=COLOURS[mode], width=2 * SCALE, joint="curve")
+        curve = [point for point, row in zip(points, series, strict=True) if row.threshold is not None]
+        if len(curve) > 1:  # a draft that is read has no threshold and is no point of the curve
+            draw.line(curve, fill=COLOURS[mode], width=2 * SCALE, joint="curve")
         for (x, y), row in zip(points, series, strict=True):
             _mark(draw, x, y, MARKS[mode], COLOURS[mode])
             label = (
                 "ar" if mode == "ar" else f"{row.threshold:g}".lstrip("0") if row.threshold is not None else row.rule
             )
             if all(abs(x - a) > 24 * SCALE or abs(y - b) > 13 * SCALE for a, b in labelled):
-                _text(draw, x / SCALE + 6, y / SCALE - 15, label, 10, COLOURS[mode])
+                anchor, dx = ("ra", 4) if x > axes.x1 - 50 * SCALE else ("la", 6)
+                _text(draw, x / SCALE + dx, y / SCALE - 17, label, 10, COLOURS[mode], anchor)
                 labelled.append((x, y))
     draw.rectangle((x0, y0, x1, y1), outline=SOFT, width=SCALE)
     _text(draw, left + (LEFT + PANEL_W - RIGHT) / 2, top + PANEL_H - 22, "tokens a second", 12, INK, "ma")

@@ -92,7 +92,9 @@ def _write(report: object, threads: int, clock: str, model: dict[str, object], o
     machine = describe_machine(threads, clock)
     write_speed_json(report, machine, model, out / "speed.json")
     write_speed_md(report, machine, model, out / "speed.md")
-    draw_speed(report.rows, f"{machine['processor']}, {threads} threads").save(out / "speed.png")
+    draw_speed(report.rows, f"{machine['processor']}, {threads} thread{'s' if threads != 1 else ''}").save(
+        out / "speed.png"
+    )
 
 
 def _words(text: str) -> tuple[str, ...]:

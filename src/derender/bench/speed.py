@@ -13,7 +13,6 @@ from typing import Any
 
 from derender.bench.measure import (
     CLOCKS,
-    SATURATED,
     Outcome,
     error_rate,
     groups_of,
@@ -167,23 +166,29 @@ def measure_speed(
 def _row_costs(
     cases: Sequence[Case], found: BenchSet, runtimes: Mapping[str, Any], groups: Mapping[str, list[Group]], clock: Any
 ) -> dict[tuple[str, str], dict[int, float]]:
-    """Seconds of a forward by (regime, runtime) and rows, on the group whose size is the regime's median."""
+    """Seconds of a forward by (regime, runtime) and rows, on a group that is typical of the regime."""
     out = {}
+    lengths = [len(s.prefix.draft_D) for s in found.samples]
     for key in dict.fromkeys((case.regime, case.runtime) for case in cases):
         sizes = sorted({1, *(c.size for c in cases if (c.regime, c.runtime) == key)})
-        by_size = sorted(groups[key[0]], key=lambda g: min(len(g.samples), g.batch))
-        group = by_size[len(by_size) // 2]
-        # of a text's length there is much choice: the middle of the group's
-        chosen = sorted(group.samples, key=lambda i: len(found.samples[i].prefix.position_P))
-        if key[0] == "region":
-            every = sorted(
-                (i for g in groups[key[0]] for i in g.samples), key=lambda i: len(found.samples[i].prefix.draft_D)
-            )
-            chosen = [every[len(every) // 2]]
-        elif len(chosen) > SATURATED:
-            chosen = chosen[:: len(chosen) // SATURATED][:SATURATED]
+        # the middle token's group and region: most forwards are made in the long ones
+        group = _middle(groups[key[0]], [sum(lengths[i] for i in g.samples) for g in groups[key[0]]])
+        chosen = sorted(group.samples, key=lambda i: lengths[i])
+        if len(chosen) > group.batch:
+            chosen = chosen[:: len(chosen) // group.batch][: group.batch]
         out[key] = row_times(runtimes[key[1]], [found.samples[i].prefix for i in chosen], sizes, clock)
     return out
+
+
+def _middle(groups: Sequence[Group], weights: Sequence[int]) -> Group:
+    """The group, in order of weight, in which half of all weight is reached."""
+    order = sorted(range(len(groups)), key=lambda i: weights[i])
+    reached = 0
+    for i in order:
+        reached += weights[i]
+        if 2 * reached >= sum(weights):
+            return groups[i]
+    return groups[order[-1]]
 
 
 def _ctc_rate(found: BenchSet) -> float | None:

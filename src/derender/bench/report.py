@@ -69,8 +69,8 @@ def write_speed_md(report: SpeedReport, machine: dict[str, Any], model: dict[str
         f"once (tower {report.tower_seconds:.1f} s, detection and layout {report.detection_seconds:.1f} s, not counted "
         "below); seconds are prefill and decoding, medians of interleaved repeats. Speed-up is over `ar` of the same "
         "table: one row a token, same draft, cache, weights and batching. Tokens per forward are a sequence's own; row "
-        "cost is the time of a forward with a window of masks over that of one row at this batch size. Committed tokens "
-        "ride along as further rows, so the speed-up is below tokens per forward / row cost; a draft that is read, not "
+        "cost is the time of a forward with a window of masks over that of one row at this batch size. Committed "
+        "tokens ride along as further rows, so the speed-up is below tokens per forward / row cost; a draft that is read, not "
         "predicted, needs no window. Relative accuracy is (1 - CER) / (1 - CER of `ar`).",
         "",
     ]

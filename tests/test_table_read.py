@@ -9,6 +9,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from derender.layout.types import box_of, quad_of
 from derender.recognise.types import Quad
+from derender.table.level import level
 from derender.table.read import CellText, TableReader
 from derender.table.rules import find_rules
 from derender.table.words import ink_words
@@ -136,6 +137,13 @@ def test_a_turned_table_is_read_the_same_and_its_boxes_lie_on_the_crop(angle: fl
         assert cell.box is not None
         x, y = np.mean(quad, axis=0)
         assert cell.box[0] <= x <= cell.box[2] and cell.box[1] <= y <= cell.box[3]
+
+
+def test_a_level_table_is_not_turned_for_a_few_leaning_boxes() -> None:
+    image = np.full((300, 300, 3), 255, np.uint8)
+    level_ones = [quad_of((10, 20 * i, 120, 20 * i + 12)) for i in range(6)]
+    leaning = [((10, 20 * i), (80, 20 * i + 2), (80, 20 * i + 14), (10, 20 * i + 12)) for i in range(6, 14)]
+    assert level(image, [*level_ones, *leaning]).image is image
 
 
 def test_a_table_without_lines_and_detector_is_an_error() -> None:

@@ -70,8 +70,8 @@ def write_speed_md(report: SpeedReport, machine: dict[str, Any], model: dict[str
         "below); seconds are prefill and decoding, medians of interleaved repeats. Speed-up is over `ar` of the same "
         "table: one row a token, same draft, cache, weights and batching. Tokens per forward are a sequence's own; row "
         "cost is the time of a forward with a window of masks over that of one row at this batch size. Committed "
-        "tokens ride along as further rows, so the speed-up is below tokens per forward / row cost; a draft that is read, not "
-        "predicted, needs no window. Relative accuracy is (1 - CER) / (1 - CER of `ar`).",
+        "tokens ride along as further rows, so the speed-up is below tokens per forward / row cost; a draft that is "
+        "read, not predicted, needs no window. Relative accuracy is (1 - CER) / (1 - CER of `ar`).",
         "",
     ]
     out += [f"- {note}" for note in _remarks(report)] + [""]

@@ -64,7 +64,9 @@ def level(image: Image, quads: Sequence[Quad]) -> Levelled:
 
 
 def _lean(quads: Sequence[Quad]) -> float:
-    """Median direction of the long lines in degrees clockwise, weighted by length; 0 when there are none."""
+    """Median direction of the long lines in degrees clockwise, weighted by length; 0 when there are none or when they
+    do not agree: the detector's corners are off by a pixel or two, which is degrees on a short word.
+    """
     angles, weights = [], []
     for a, b, _, d in quads:
         along, down = np.subtract(b, a), np.subtract(d, a)
@@ -76,7 +78,10 @@ def _lean(quads: Sequence[Quad]) -> float:
         return 0.0
     order = np.argsort(angles)
     total = np.cumsum(np.asarray(weights)[order])
-    return angles[int(order[int(np.searchsorted(total, total[-1] / 2))])]
+    median = angles[int(order[int(np.searchsorted(total, total[-1] / 2))])]
+    agree = sum(w for a, w in zip(angles, weights, strict=True) if abs(a - median) < max(0.4, 0.4 * abs(median)))
+    upright = round(median / 90) * 90.0
+    return median if agree > 0.6 * total[-1] else upright
 
 
 def _map(matrix: Matrix, quad: Quad) -> Quad:

@@ -39,7 +39,7 @@ def plan_rows(
     ruled = [_crossed(a, b, rules, columns) for a, b in zip(ys, ys[1:], strict=False)]
     n = len(columns)
     full = [i for i, cols in enumerate(ruled) if 0 in cols and len(cols) >= 0.8 * n]
-    head = full[0] if full and full[0] + 1 <= max(1, 0.5 * len(rows)) else -1
+    head = full[0] if full and full[0] + 1 <= max(1, 0.6 * len(rows)) else -1
     upright = any(not r.horizontal for r in rules)
     lattice = len(full) >= 2 and upright
     filled = [frozenset(c for _, a, b in row for c in range(a, b + 1)) for row in rows]

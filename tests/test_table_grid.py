@@ -143,6 +143,15 @@ def test_a_line_over_two_columns_is_cut_at_the_gap() -> None:
     assert cut[0][1][0] >= 40 and cut[1][0][0] <= 80
 
 
+def test_what_is_read_ends_before_a_vertical_rule() -> None:
+    lines = plain(3, 2)
+    quads = [((b[0] - 6, b[1]), (b[2] + 6, b[1]), (b[2] + 6, b[3]), (b[0] - 6, b[3])) for b in lines]
+    rules = [upright(-3, -10, 60), upright(60, -10, 60)]
+    read = {q.line: q.quad for q in cell_quads(grid_from_lines(lines, rules), quads, rules)}
+    assert -3 < read[0][0][0] <= 0
+    assert read[1] == quads[1]
+
+
 def test_a_bullet_is_no_column() -> None:
     lines = []
     for r in range(5):

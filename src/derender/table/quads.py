@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from derender.layout.types import overlap
 from derender.recognise.types import Quad
-from derender.table.types import TableGrid
+from derender.table.types import Rule, TableGrid
 
 PAD = 0.25  # of a line's height: what a cut part keeps of the gap on either side, as detected lines do
 
@@ -26,11 +27,12 @@ class CellQuad:
     line: int
 
 
-def cell_quads(grid: TableGrid, lines: Sequence[Quad]) -> list[CellQuad]:
+def cell_quads(grid: TableGrid, lines: Sequence[Quad], rules: Sequence[Rule] = ()) -> list[CellQuad]:
     """The parts to read, cell by cell in the grid's order, in reading order in each cell.
 
     lines: corners of the text lines that the grid was made from, same order, in the same (level) pixels. A line that
-    lies in one cell as a whole keeps its corners.
+    lies in one cell as a whole keeps its corners, unless they reach beyond a vertical one of `rules`: a rule at a
+    line's end is read as a stroke.
     """
     parts: dict[int, list[int]] = {}
     for number, piece in enumerate(grid.pieces):
@@ -47,6 +49,13 @@ def cell_quads(grid: TableGrid, lines: Sequence[Quad]) -> list[CellQuad]:
                     high = min(high, (piece.box[2] + box[0]) / 2)
                 elif other != number and box[2] <= piece.box[0]:
                     low = max(low, (piece.box[0] + box[2]) / 2)
+            for rule in rules:
+                if not rule.horizontal and overlap(*rule.span, piece.box[1], piece.box[3]) > 0:
+                    if rule.at <= piece.box[0]:
+                        low = max(low, rule.at + rule.thickness / 2 + 1)
+                    elif rule.at >= piece.box[2]:
+                        high = min(high, rule.at - rule.thickness / 2 - 1)
+            low, high = min(low, piece.box[0]), max(high, piece.box[2])
             result.append(CellQuad(_cut(quad, piece.box[0], piece.box[2], float(low), float(high)), c, piece.line))
     return result
 

@@ -73,7 +73,7 @@ def plan_table(image: Image, quads: Sequence[Quad]) -> TablePlan:
     grid = grid_from_lines([lines[i] for i in kept], rules, (width, height))
     cell_parts: list[list[Quad]] = [[] for _ in grid.cells]
     cell_lines: list[list[int]] = [[] for _ in grid.cells]
-    for part in cell_quads(grid, [flat.quads[i] for i in kept]):
+    for part in cell_quads(grid, [flat.quads[i] for i in kept], rules):
         cell_parts[part.cell].append(flat.quad_back(part.quad))
         cell_lines[part.cell].append(kept[part.line])
     return TablePlan(

@@ -131,6 +131,16 @@ def test_a_wrapped_label_in_an_unruled_table_is_one_cell() -> None:
     assert places(grid)[12] == (1, 0, 1, 1)
 
 
+def test_a_cell_of_three_lines_in_an_unruled_table_is_one_cell() -> None:
+    lines = []
+    for r in range(4):
+        lines += [at(0, 60 * r, 40), at(80, 60 * r, 100)]
+    lines += [at(80, 12, 90), at(80, 24, 30)]
+    grid = grid_from_lines(lines)
+    assert (grid.rows, grid.cols) == (4, 2)
+    assert places(grid)[9] == (0, 1, 1, 1)
+
+
 def test_a_line_over_two_columns_is_cut_at_the_gap() -> None:
     lines: list[TableLine | Box] = list(plain(4, 2))
     lines.append(words(at(0, 80, 40), at(80, 80, 40)))

@@ -230,7 +230,6 @@ def _fill_table(
 
     region.cells = place_cells(reading.cells, back)
     region.html, region.text = reading.html or None, reading.text
-    region.errors += reading.notes
 
 
 def place_cells(cells: Sequence[Cell], to_page: Callable[[Box], Box]) -> list[Cell]:

@@ -104,5 +104,4 @@ def _result(table: _Table) -> Result:
     out.line_texts = [
         " ".join(t for _, t in sorted(parts.get(n, []), key=lambda p: p[0])) for n in range(len(table.lines))
     ]
-    out.errors += reading.notes
     return out

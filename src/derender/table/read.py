@@ -48,13 +48,12 @@ class TablePlan:
 
 @dataclass
 class TableReading:
-    """A table as read. text: a row a line, cells parted by tabs; notes: what was moved or doubtful."""
+    """A table as read. text: a row a line, cells parted by tabs."""
 
     cells: list[Cell] = field(default_factory=list)
     otsl: str = ""
     html: str = ""
     text: str = ""
-    notes: list[str] = field(default_factory=list)
 
 
 def plan_table(image: Image, quads: Sequence[Quad]) -> TablePlan:
@@ -107,10 +106,7 @@ def table_reading(grid: TableGrid, boxes: Sequence[Box], texts: Sequence[CellTex
     ]
     if not cells:
         return TableReading()
-    reading = TableReading(cells, "".join(cells_to_otsl(cells)), cells_to_html(cells), cells_to_text(cells))
-    if grid.moved:
-        reading.notes.append(f"{len(grid.moved)} text lines fitted no cell and were put into the nearest one")
-    return reading
+    return TableReading(cells, "".join(cells_to_otsl(cells)), cells_to_html(cells), cells_to_text(cells))
 
 
 def cells_to_text(cells: Sequence[Cell]) -> str:

@@ -45,7 +45,7 @@ def plan_rows(
     filled = [frozenset(c for _, a, b in row for c in range(a, b + 1)) for row in rows]
     lattice = lattice or _one_row_a_band(filled, full, n)
     pitch = _pitch(rows, filled, n)
-    joins = []
+    joins: list[bool] = []
     for i in range(len(rows) - 1):
         if i <= head:
             span = _is_span_above(rows[i], rows[i + 1])
@@ -57,7 +57,11 @@ def plan_rows(
             joins.append(True)  # a row heading beside the rule below this row
         else:
             band = _band(i, ruled) if lattice else None
-            joins.append(_continues(i, rows, filled, columns, height, pitch, band))
+            first = i
+            while first > 0 and joins[first - 1]:
+                first -= 1
+            above = frozenset().union(*filled[first : i + 1])
+            joins.append(_continues(i, rows, above, filled, columns, height, pitch, band))
     groups: list[list[int]] = [[0]] if rows else []
     borders: list[frozenset[int]] = []
     for i, join in enumerate(joins):
@@ -170,16 +174,18 @@ def _band(i: int, ruled: Sequence[frozenset[int]]) -> tuple[int, int]:
 def _continues(
     i: int,
     rows: Sequence[Sequence[Placed]],
+    upper: frozenset[int],
     filled: Sequence[frozenset[int]],
     columns: Sequence[tuple[float, float]],
     height: float,
     pitch: float,
     band: tuple[int, int] | None,
 ) -> bool:
-    """Whether row of text i + 1 belongs to the same table row as row i. band: rows of text between two rules of a
-    ruled table, which are one table row unless several of them are filled throughout.
+    """Whether row of text i + 1 belongs to the same table row as row i. upper: columns that this table row
+    fills so far; band: rows of text between two rules of a ruled table, which are one table row unless several of them
+    are filled throughout.
     """
-    upper, lower = filled[i], filled[i + 1]
+    lower = filled[i + 1]
     n = len(columns)
     step = _middle(rows[i + 1]) - _middle(rows[i])
     if step < 0.6 * height and not upper & lower:

@@ -77,8 +77,7 @@ class GridCell:
 class TableGrid:
     """A rectangular grid: every (row, col) is covered by exactly one cell; every piece belongs to exactly one.
 
-    row_edges, col_edges: rows + 1 and cols + 1 positions. moved: numbers of lines that fitted no cell and went to the
-    nearest.
+    row_edges, col_edges: rows + 1 and cols + 1 positions.
     """
 
     rows: int
@@ -87,7 +86,6 @@ class TableGrid:
     pieces: tuple[Piece, ...] = ()
     row_edges: tuple[float, ...] = (0.0,)
     col_edges: tuple[float, ...] = (0.0,)
-    moved: tuple[int, ...] = ()
 
     def box(self, cell: GridCell) -> Box:
         """The cell's rectangle."""

@@ -54,8 +54,7 @@ def test_cached_decoding_equals_the_training_forward(make: Callable[[], Runtime]
     target = np.array(vocab.encode("the quik brown fox jumps"), np.int64)
     from derender.model.align import anchors
 
-    soft = (vocab.space_id, vocab.encode("-")[0], vocab.newline_id)
-    region = Region(prefix, target, np.array(anchors(prefix.draft_D.tolist(), target.tolist(), soft)))
+    region = Region(prefix, target, np.array(anchors(prefix.draft_D.tolist(), target.tolist(), vocab.soft_ids)))
     noise = NoiseConfig(full=1.0, blocks=(8,), wrong=0.0, no_draft=0.0, reach_columns=12.0)
     chunk = make_chunk(region, np.random.default_rng(3), vocab, model.core_ids.numpy(), noise)
     batch = collate([chunk], model.core_index, vocab.mask_id)

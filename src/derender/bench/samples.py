@@ -15,12 +15,12 @@ from derender.errors import InputError, UsageError
 from derender.ingest.inputs import expand_inputs
 from derender.layout.crops import crop_line
 from derender.layout.detect_lines import LineDetector
-from derender.layout.types import LayoutOptions
+from derender.layout.types import LayoutOptions, box_of
 from derender.model.prefix import build_prefix, line_geometry
 from derender.model.tower import Tower
 from derender.recognise.compact import cut_wide, lines_of_crop
 from derender.recognise.crop import load_image
-from derender.recognise.types import Image, Quad, Request
+from derender.recognise.types import Image, Request
 from derender.score.evalset import CropItem, PageItem, load_evalset
 from derender.score.markup import markdown_to_text
 from derender.score.normalise import fold_case, fold_space, join_block, page_text
@@ -86,7 +86,7 @@ class SampleReader:
         for quad in request.lines or ():
             cut = cut_wide(crop_line(request.image, quad))
             pieces += cut
-            boxes += [_hull(quad)] * len(cut)
+            boxes += [box_of(quad)] * len(cut)
         began = time.perf_counter()
         readings = self.tower.read(pieces)
         self.found.tower_seconds += time.perf_counter() - began
@@ -151,11 +151,6 @@ def _document_truth(path: Path) -> str | None:
     if markdown.is_file():
         return markdown_to_text(markdown.read_text("utf-8"))
     return text.read_text("utf-8") if text.is_file() else None
-
-
-def _hull(quad: Quad) -> tuple[float, float, float, float]:
-    xs, ys = [p[0] for p in quad], [p[1] for p in quad]
-    return (min(xs), min(ys), max(xs), max(ys))
 
 
 def load_samples(

@@ -69,18 +69,20 @@ class Layer(nn.Module):
         self.gate_up = nn.Linear(c.width, 2 * c.hidden, bias=False)
         self.down = nn.Linear(c.hidden, c.width, bias=False)
 
-    def kv(self, x_BRD: Tensor, position_BR: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values (B, G, R, E) of rows or of prefix entries."""
-        b, r, _ = x_BRD.shape
-        h = self.norm1(x_BRD)
-        k = self.knorm(self.wk(h).view(b, r, self.c.kv_heads, self.c.head_dim)).transpose(1, 2)
-        v = self.wv(h).view(b, r, self.c.kv_heads, self.c.head_dim).transpose(1, 2)
+    def kv(self, h_BRD: Tensor, position_BR: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values (B, G, R, E) of rows or of prefix entries. h_BRD: after norm1."""
+        b, r, _ = h_BRD.shape
+        k = self.knorm(self.wk(h_BRD).view(b, r, self.c.kv_heads, self.c.head_dim)).transpose(1, 2)
+        v = self.wv(h_BRD).view(b, r, self.c.kv_heads, self.c.head_dim).transpose(1, 2)
         return rope(k, position_BR, self.c.rope_theta), v
 
-    def forward(self, x_BRD: Tensor, center_BR: Tensor, k_BGSE: Tensor, v_BGSE: Tensor, bias_BHRS: Tensor) -> Tensor:
-        """bias_BHRS: -inf where a row must not see a key, else the distance bias (attention_bias)."""
+    def forward(
+        self, x_BRD: Tensor, h_BRD: Tensor, center_BR: Tensor, k_BGSE: Tensor, v_BGSE: Tensor, bias_BHRS: Tensor
+    ) -> Tensor:
+        """h_BRD: x after norm1, which the rows' keys needed too. bias_BHRS: -inf where a row must not see a key, else
+        the distance bias (attention_bias)."""
         b, r, _ = x_BRD.shape
-        q = self.qnorm(self.wq(self.norm1(x_BRD)).view(b, r, self.c.heads, self.c.head_dim)).transpose(1, 2)
+        q = self.qnorm(self.wq(h_BRD).view(b, r, self.c.heads, self.c.head_dim)).transpose(1, 2)
         q = rope(q, center_BR, self.c.rope_theta)
         share = self.c.heads // self.c.kv_heads
         k, v = k_BGSE.repeat_interleave(share, 1), v_BGSE.repeat_interleave(share, 1)
@@ -183,11 +185,13 @@ class Decoder(nn.Module):
         new: list[tuple[Tensor, Tensor]] = []
         for i, layer in enumerate(self.layers):
             assert isinstance(layer, Layer)
-            k, v = layer.kv(x_BRD, place_BR)
+            h_BRD = layer.norm1(x_BRD)
+            k, v = layer.kv(h_BRD, place_BR)
             new.append((k, v))
             parts = [prefix_kv[i], *([cache_kv[i]] if cache_kv else []), (k, v)]
             x_BRD = layer(
                 x_BRD,
+                h_BRD,
                 center_BR,
                 torch.cat([p[0] for p in parts], 2),
                 torch.cat([p[1] for p in parts], 2),
@@ -196,7 +200,7 @@ class Decoder(nn.Module):
         return x_BRD, new
 
     def prefix_kv(self, x_BPD: Tensor, position_BP: Tensor) -> list[tuple[Tensor, Tensor]]:
-        return [layer.kv(x_BPD, position_BP) for layer in self.layers if isinstance(layer, Layer)]
+        return [layer.kv(layer.norm1(x_BPD), position_BP) for layer in self.layers if isinstance(layer, Layer)]
 
 
 def unit_class_vectors(weight_CV: Tensor, n_tokens: int, seed: int = 0) -> Tensor:

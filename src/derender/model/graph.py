@@ -42,9 +42,9 @@ class Graph:
         return name
 
     def output(self, name: str, value: str) -> None:
+        """Makes `value` an output called `name`; no other node may have been given it under that name."""
         from onnx import TensorProto
 
-        """Makes `value` an output called `name`; no other node may have been given it under that name."""
         for node in self.nodes:
             node.input[:] = [name if i == value else i for i in node.input]
             node.output[:] = [name if o == value else o for o in node.output]

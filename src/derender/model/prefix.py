@@ -75,6 +75,21 @@ def line_geometry(boxes: Sequence[tuple[float, float, float, float]]) -> npt.NDA
     return np.clip(g, -20, 20).astype(np.float32)
 
 
+def draft_at(
+    prefix: RegionPrefix, index: npt.NDArray[np.int64], eos_id: int, use_draft: bool = True
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """Drafted characters and their probabilities at draft indices: eos beyond the end, nothing (0) before the start or
+    without a draft."""
+    n = len(prefix.draft_D)
+    if not use_draft:
+        return np.zeros(len(index), np.int64), np.zeros(len(index), np.float32)
+    inside = (index >= 0) & (index < n)
+    safe = np.clip(index, 0, max(n - 1, 0))
+    chars = np.where(inside, prefix.draft_D[safe], eos_id) if n else np.full(len(index), eos_id, np.int64)
+    probs = np.where(inside, prefix.prob_D[safe], 0.0) if n else np.zeros(len(index))
+    return np.where(index < 0, 0, chars).astype(np.int64), probs.astype(np.float32)
+
+
 def build_prefix(lines: Sequence[LineReading], geometry_LG: npt.NDArray[np.float32], vocab: Vocab) -> RegionPrefix:
     """The prefix of a region. lines: readings in reading order; geometry_LG: of line_geometry."""
     features, geometries, is_line, positions = [], [], [], []

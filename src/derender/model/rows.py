@@ -19,7 +19,7 @@ from derender.decode.protocol import Rows, RuntimeSpec
 from derender.errors import ModelError
 from derender.model.align import Aligner
 from derender.model.config import DecoderConfig
-from derender.model.prefix import RegionPrefix
+from derender.model.prefix import RegionPrefix, draft_at
 from derender.model.tokens import Vocab
 
 I64 = npt.NDArray[np.int64]
@@ -74,8 +74,7 @@ class CompactSeq:
         self.extra_X = self.prefix.alternatives[~inside[self.prefix.alternatives]]
         self.candidates_K = np.concatenate([self.core, self.extra_X])
         self.expected = len(self.prefix.draft_D)
-        soft = (self.vocab.space_id, self.vocab.encode("-")[0], self.vocab.newline_id)
-        self.aligner = Aligner(self.prefix.draft_D.tolist(), soft)
+        self.aligner = Aligner(self.prefix.draft_D.tolist(), self.vocab.soft_ids)
         self._undo: list[tuple[int, int, list[int] | None, int]] = []
         self._tokens: list[int] = [self.vocab.mask_id, self.vocab.mask_id]  # committed ones behind two unknown
 
@@ -108,7 +107,7 @@ class CompactSeq:
         window_place = self.aligner.anchor + np.arange(w)
         place = np.concatenate([np.asarray(places, np.int64), window_place])
         center = np.concatenate([np.asarray(places, np.int64) + 1, window_place])
-        draft, prob = self.draft_at(center)
+        draft, prob = draft_at(self.prefix, center, self.vocab.eos_id, self.use_draft)
         whole = np.asarray([*before, *rows.commit, *rows.window], np.int64)
         return RowArrays(
             ids=whole[2:],
@@ -119,20 +118,6 @@ class CompactSeq:
             center=center.astype(np.float32),
             place=place.astype(np.float32),
             commits=c,
-        )
-
-    def draft_at(self, index: I64) -> tuple[I64, F32]:
-        """Drafted characters and their probabilities; end of text beyond the draft, nothing (0) without a draft."""
-        n = len(self.prefix.draft_D)
-        if not self.use_draft:
-            return np.zeros(len(index), np.int64), np.zeros(len(index), np.float32)
-        if not n:
-            return np.full(len(index), self.vocab.eos_id), np.zeros(len(index), np.float32)
-        inside = index < n
-        safe = np.minimum(index, n - 1)
-        return (
-            np.where(inside, self.prefix.draft_D[safe], self.vocab.eos_id),
-            np.where(inside, self.prefix.prob_D[safe], 0.0).astype(np.float32),
         )
 
     def drop(self, length: int) -> int:

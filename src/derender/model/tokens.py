@@ -13,7 +13,6 @@ from functools import cached_property
 
 MASK = 0
 N_SPECIAL = 8  # room for later tokens without renumbering
-SPECIAL_NAMES = ("<text>", "<end>", "\n")
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,11 @@ class Vocab:
     @property
     def space_id(self) -> int:
         return len(self.chars)
+
+    @property
+    def soft_ids(self) -> tuple[int, int, int]:
+        """Space, hyphen and newline: what joining lines puts in and leaves out (the aligner's cheap edits)."""
+        return (self.space_id, self._ids["-"], self.newline_id)
 
     def __len__(self) -> int:
         return len(self.chars) + 1 + N_SPECIAL

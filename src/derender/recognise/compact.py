@@ -17,6 +17,7 @@ import numpy as np
 from derender.decode.config import DecodeConfig
 from derender.decode.engine import DecodeResult, Engine
 from derender.errors import DerenderError
+from derender.layout.types import LayoutOptions, box_of, quad_of
 from derender.model.prefix import RegionPrefix, build_prefix, line_geometry
 from derender.model.runtime_onnx import OnnxRuntime
 from derender.model.tower import HEIGHT, MAX_WIDTH, LineReading, Tower
@@ -85,17 +86,13 @@ class CompactRecogniser:
                         unread.append(self._result(item, None))
                         continue
                     work[item.request.id] = item
-                    geometry = line_geometry([_hull(q) for q in item.lines])
+                    geometry = line_geometry([box_of(q) for q in item.lines])
                     yield item.request.id, build_prefix(item.readings, geometry, self.tower.vocab)
 
         for decoded in self.engine.run(prefixes()):
             unread.append(self._result(work.pop(str(decoded.id)), decoded))
             yield from joined(unread)
         yield from joined(unread)
-
-    def read_lines(self, images: list[np.ndarray]) -> list[LineReading]:
-        """The tower's bare reading of line crops (for layout's table cells and for measuring)."""
-        return self.tower.read(images)
 
     def _read_lines(self, group: list[Request]) -> list[_Work]:
         from derender.layout.crops import crop_line
@@ -133,7 +130,6 @@ class CompactRecogniser:
 
     def _line_detector(self) -> LineDetector:
         from derender.layout.detect_lines import LineDetector
-        from derender.layout.types import LayoutOptions
 
         if self._detector is None:
             self._detector = LineDetector(LayoutOptions(threads=self.threads))
@@ -162,11 +158,6 @@ class CompactRecogniser:
         return result
 
 
-def _hull(quad: Quad) -> tuple[float, float, float, float]:
-    xs, ys = [p[0] for p in quad], [p[1] for p in quad]
-    return (min(xs), min(ys), max(xs), max(ys))
-
-
 def cut_wide(image: np.ndarray) -> list[np.ndarray]:
     """A line crop as pieces that the tower can take: one too wide for it is cut at its emptiest columns."""
     height, width = image.shape[:2]
@@ -186,8 +177,6 @@ def cut_wide(image: np.ndarray) -> list[np.ndarray]:
 def lines_of_crop(image: np.ndarray, detector: LineDetector) -> tuple[Quad, ...]:
     """Text lines of a region crop, top to bottom. A crop in which the detector finds at most one row of text, and that
     is no higher than a few times that row, is one line as a whole."""
-    from derender.layout.types import quad_of
-
     height, width = image.shape[:2]
     if width >= 2.2 * height and height < 28:
         return (quad_of((0, 0, width, height)),)

@@ -9,7 +9,7 @@ Legend: B batch, C clean rows, N noisy rows of one stream, P prefix entries.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from derender.model.align import anchors
-from derender.model.prefix import RegionPrefix, build_prefix
+from derender.model.prefix import RegionPrefix, build_prefix, draft_at
 from derender.model.tokens import Vocab
 from derender.model.tower import LineReading
 
@@ -56,7 +56,6 @@ def load_shard(path: Path, vocab: Vocab) -> Iterator[Region]:
     """Regions of one shard file."""
     with np.load(path) as z:
         a: dict[str, Any] = {k: z[k] for k in z.files}
-    soft = (vocab.space_id, vocab.encode("-")[0], vocab.newline_id)
     rl, lc, ld, rt = a["region_lines"], a["line_columns"], a["line_draft"], a["region_target"]
     for r in range(len(rl) - 1):
         lines = []
@@ -83,7 +82,9 @@ def load_shard(path: Path, vocab: Vocab) -> Iterator[Region]:
             prefix.alternatives,
         )
         target = a["target"][rt[r] : rt[r + 1]].astype(np.int64)
-        yield Region(prefix, target, np.asarray(anchors(prefix.draft_D.tolist(), target.tolist(), soft), np.int64))
+        yield Region(
+            prefix, target, np.asarray(anchors(prefix.draft_D.tolist(), target.tolist(), vocab.soft_ids), np.int64)
+        )
 
 
 @dataclass
@@ -115,26 +116,14 @@ class Chunk:
     weight: float
 
 
-def _draft_at(prefix: RegionPrefix, index: I64, eos: int, keep: bool) -> tuple[I64, F32]:
-    """Draft characters and probabilities at draft indices; eos beyond the end, 0 (nothing) before it or if not keep."""
-    n = len(prefix.draft_D)
-    if not keep:
-        return np.zeros(len(index), np.int64), np.zeros(len(index), np.float32)
-    inside = (index >= 0) & (index < n)
-    safe = np.clip(index, 0, max(n - 1, 0))
-    chars = np.where(inside, prefix.draft_D[safe], eos) if n else np.full(len(index), eos, np.int64)
-    probs = np.where(inside, prefix.prob_D[safe], 0.0) if n else np.zeros(len(index))
-    return np.where(index < 0, 0, chars).astype(np.int64), probs.astype(np.float32)
-
-
-def left_neighbours(ids: I64, before: I64, mask_id: int) -> I64:
+def left_neighbours(ids: I64, before: I64) -> I64:
     """(R, 2) tokens one and two places before each of `ids`; before: the two tokens before the first, older one
     first."""
     whole = np.concatenate([before, ids])
     return np.stack([whole[1:-1], whole[:-2]], 1)
 
 
-def window_left(noisy: I64, begins: I64, clean: I64, clean_left: I64, mask_id: int) -> I64:
+def window_left(noisy: I64, begins: I64, clean: I64, clean_left: I64) -> I64:
     """(N, 2) left neighbours of a noisy stream: inside a block from the block itself, at its beginning from the clean
     stream, which a block sees up to there. begins: index in the stream where each row's block begins."""
     n = len(noisy)
@@ -164,11 +153,11 @@ def make_chunk(region: Region, rng: np.random.Generator, vocab: Vocab, core: I64
     clean = np.concatenate([[before], target[start:stop]]).astype(np.int64)
     nxt = np.concatenate([target[start:stop], [eos if ends else -1]]).astype(np.int64)
     clean_place = p[start : stop + 1] - 1
-    clean_draft, clean_prob = _draft_at(prefix, clean_place + 1, eos, keep)
+    clean_draft, clean_prob = draft_at(prefix, clean_place + 1, eos, keep)
     wrong = rng.random(len(clean)) < c.wrong
     clean = np.where(wrong, rng.choice(core, len(clean)), clean)
     earlier = target[start - 2] if start > 1 else vocab.bos_id if start == 1 else vocab.mask_id
-    clean_left = left_neighbours(clean, np.array([vocab.mask_id, earlier]), vocab.mask_id)
+    clean_left = left_neighbours(clean, np.array([vocab.mask_id, earlier]))
 
     full = rng.random() < c.full
     out: dict[str, list[Any]] = {k: [] for k in ("noisy", "truth", "masked", "block", "first", "center")}
@@ -195,14 +184,14 @@ def make_chunk(region: Region, rng: np.random.Generator, vocab: Vocab, core: I64
         else:
             masked = ~kept[:m] if len(kept) >= m else np.ones(m, bool)
         noisy = np.where(masked, vocab.mask_id, truth)
-        lefts.append(window_left(noisy, begins - start, clean, clean_left, vocab.mask_id))
+        lefts.append(window_left(noisy, begins - start, clean, clean_left))
         out["noisy"].append(noisy)
         out["truth"].append(truth)
         out["masked"].append(masked)
         out["block"].append(number)
         out["first"].append(begins - start + 1)
         out["center"].append(center)
-        d, q = _draft_at(prefix, center, eos, keep)
+        d, q = draft_at(prefix, center, eos, keep)
         drafts.append(d)
         probs.append(q)
 
@@ -227,12 +216,3 @@ def make_chunk(region: Region, rng: np.random.Generator, vocab: Vocab, core: I64
         candidates=np.union1d(prefix.alternatives, target[start:stop]),
         weight=region.weight,
     )
-
-
-def pad(arrays: Sequence[npt.NDArray[Any]], fill: float) -> npt.NDArray[Any]:
-    """Stacks arrays of unequal first length, padded with `fill`."""
-    longest = max(len(a) for a in arrays)
-    out = np.full((len(arrays), longest, *arrays[0].shape[1:]), fill, arrays[0].dtype)
-    for i, a in enumerate(arrays):
-        out[i, : len(a)] = a
-    return out

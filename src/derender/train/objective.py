@@ -20,7 +20,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from derender.model.decoder import Decoder, attention_bias
-from derender.train.dataset import Chunk, pad
+from derender.model.rows import pad_rows
+from derender.train.dataset import Chunk
 
 NEVER = float("-inf")
 
@@ -70,33 +71,33 @@ def collate(chunks: Sequence[Chunk], core_index: Tensor, mask_id: int, extra: np
 
     def cat(clean: str, noisy: str, fill: float) -> Tensor:
         parts = [
-            pad([getattr(c, clean) for c in chunks], fill)
+            pad_rows([getattr(c, clean) for c in chunks], fill)
             if clean
-            else pad([np.full(len(c.clean), fill) for c in chunks], fill)
+            else pad_rows([np.full(len(c.clean), fill) for c in chunks], fill)
         ]
-        parts += [pad([getattr(c, noisy)[s] for c in chunks], fill) for s in range(2)]
+        parts += [pad_rows([getattr(c, noisy)[s] for c in chunks], fill) for s in range(2)]
         return torch.from_numpy(np.concatenate(parts, 1))
 
     streams, index = [], []
     for s in range(3):
         rows = [c.clean if s == 0 else c.noisy[s - 1] for c in chunks]
-        streams.append(pad([np.full(len(r), s) for r in rows], -1))
-        index.append(pad([np.arange(len(r)) for r in rows], 0))
-    truth = [pad([c.next for c in chunks], -1)]
-    truth += [pad([np.where(c.masked[s], c.truth[s], -1) for c in chunks], -1) for s in range(2)]
+        streams.append(pad_rows([np.full(len(r), s) for r in rows], -1))
+        index.append(pad_rows([np.arange(len(r)) for r in rows], 0))
+    truth = [pad_rows([c.next for c in chunks], -1)]
+    truth += [pad_rows([np.where(c.masked[s], c.truth[s], -1) for c in chunks], -1) for s in range(2)]
     truth_BR = np.concatenate(truth, 1)
     truth_BR = np.where(truth_BR >= 0, column[truth_BR], -1)
     clean_center = [c.clean_place + 1 for c in chunks]
-    center = [pad(clean_center, -1000), *(pad([c.center[s] for c in chunks], -1000) for s in range(2))]
+    center = [pad_rows(clean_center, -1000), *(pad_rows([c.center[s] for c in chunks], -1000) for s in range(2))]
     place = [
-        pad([c.clean_place for c in chunks], -1000),
-        *(pad([c.center[s] for c in chunks], -1000) for s in range(2)),
+        pad_rows([c.clean_place for c in chunks], -1000),
+        *(pad_rows([c.center[s] for c in chunks], -1000) for s in range(2)),
     ]
     return Batch(
-        feature=torch.from_numpy(pad([c.feature for c in chunks], 0).astype(np.float32)),
-        geometry=torch.from_numpy(pad([c.geometry for c in chunks], 0)),
-        line=torch.from_numpy(pad([c.line for c in chunks], 0)),
-        position=torch.from_numpy(pad([c.position for c in chunks], 1e6)),
+        feature=torch.from_numpy(pad_rows([c.feature for c in chunks], 0).astype(np.float32)),
+        geometry=torch.from_numpy(pad_rows([c.geometry for c in chunks], 0)),
+        line=torch.from_numpy(pad_rows([c.line for c in chunks], 0)),
+        position=torch.from_numpy(pad_rows([c.position for c in chunks], 1e6)),
         ids=cat("clean", "noisy", mask_id).long(),
         left=cat("clean_left", "noisy_left", mask_id).long(),
         draft=cat("clean_draft", "noisy_draft", 0).long(),

@@ -31,9 +31,6 @@ class RegionSample:
     kind: str
 
 
-SENTENCE_WRAP = 0.98
-
-
 def forced_break(prev: tuple[float, float, float, float], nxt_first_word: float, right: float) -> bool:
     """Whether a line was ended on purpose: the next line's first word (of width nxt_first_word) would have fitted
     between its right end and the region's right edge."""

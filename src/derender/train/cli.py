@@ -33,8 +33,8 @@ def data(
 ) -> None:
     """Render, degrade and encode text regions into shards."""
     from derender.model.tower import Tower
+    from derender.train.faces import list_faces
     from derender.train.features import DataConfig, RegionStream, make_shard
-    from derender.train.render import list_faces
     from derender.train.text import load_corpus
 
     tower = Tower(threads=threads)
@@ -60,8 +60,8 @@ def sheet(
 ) -> None:
     """Draw a sheet of samples with their targets, to look at the data."""
     from derender.model.tower import Tower
+    from derender.train.faces import list_faces
     from derender.train.features import DataConfig, RegionStream
-    from derender.train.render import list_faces
     from derender.train.sheet import draw_sheet
     from derender.train.text import load_corpus
 

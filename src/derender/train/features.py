@@ -23,8 +23,9 @@ from derender.model.prefix import line_geometry
 from derender.model.tokens import Vocab
 from derender.model.tower import LineReading, Tower
 from derender.train.degrade import Degradation, degrade
+from derender.train.faces import Face, blackletter_faces
 from derender.train.pages import regions_of_page
-from derender.train.render import Face, render_region
+from derender.train.render import Blackletter, Shares, render_region
 from derender.train.sample import RegionSample
 from derender.train.text import Corpus
 
@@ -33,13 +34,13 @@ TRANSLATE = str.maketrans({"−": "-", "‐": "-", "‑": "-", "ﬀ": "ff", "´"
 
 @dataclass(frozen=True)
 class DataConfig:
-    """shares: pages against generated; chinese: share of generated regions; agree: a page line whose truth the tower
+    """page_share: pages against generated; shares: of generated regions; agree: a page line whose truth the tower
     contradicts by more than 1 - agree (normalised similarity, spaces dropped) has an unsound text layer; a generated
     line below `readable` cannot be read. short: share of one- and two-letter regions that are kept."""
 
     seed: int = 0
     page_share: float = 0.6
-    chinese: float = 0.2
+    shares: Shares = Shares()
     agree: float = 0.7
     readable: float = 0.4
     short: float = 0.15
@@ -55,6 +56,7 @@ class RegionStream:
     def __init__(self, config: DataConfig, pdfs: Sequence[Path], corpus: Corpus, faces: list[Face], vocab: Vocab):
         self.config, self.pdfs, self.corpus, self.faces, self.vocab = config, list(pdfs), corpus, faces, vocab
         self.vocabulary = corpus.vocabulary
+        self.old = Blackletter(tuple(blackletter_faces()), Corpus(corpus.german, (), corpus.words))
 
     def _page(self, rng: np.random.Generator) -> Iterator[RegionSample]:
         import pypdfium2 as pdfium
@@ -83,7 +85,7 @@ class RegionStream:
             found = list(self._page(rng))
         else:
             made = (
-                render_region(rng, self.corpus, self.faces, self.config.chinese)
+                render_region(rng, self.corpus, self.faces, self.config.shares, self.old)
                 for _ in range(self.config.regions_per_page // 2)
             )
             found = [r for r in made if r is not None]

@@ -5,78 +5,17 @@ The wrapper knows the truth, so line-end hyphens and forced breaks are exact. Do
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from derender.train.contents import render_contents
+from derender.train.faces import Face, covers, draw_face, load_font
+from derender.train.linecut import cut_to_ink
 from derender.train.pages import is_cjk
 from derender.train.sample import LineSample, RegionSample
-from derender.train.text import Corpus, draw_text
-
-SKIP = (
-    "symbol",
-    "emoji",
-    "dingbat",
-    "icon",
-    "math",
-    "barcode",
-    "noto sans sign",
-    "d050000l",
-    "marvosym",
-    "fontawesome",
-)
-
-
-@dataclass(frozen=True)
-class Face:
-    path: str
-    index: int
-    family: str
-    chinese: bool
-
-
-def list_faces(held_out: float = 0.0, seed: int = 7) -> tuple[list[Face], list[Face]]:
-    """(training faces, held-out faces) by family, from fontconfig. Fonts without Latin letters are left out."""
-    out = subprocess.run(
-        ["fc-list", "--format", "%{file}\t%{index}\t%{family[0]}\t%{lang}\n"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    faces = []
-    for row in sorted(set(out.splitlines())):
-        path, index, family, langs = row.split("\t")
-        lang = set(langs.split("|"))
-        if not path.lower().endswith((".ttf", ".otf", ".ttc")) or any(s in family.lower() for s in SKIP):
-            continue
-        if not {"en", "de", "fr"} <= lang or int(index) > 0xFFFF:
-            continue
-        faces.append(Face(path, int(index), family, "zh-cn" in lang))
-    families = sorted({f.family for f in faces})
-    order = np.random.default_rng(seed).permutation(len(families))
-    held = {families[i] for i in order[: round(held_out * len(families))]}
-    return [f for f in faces if f.family not in held], [f for f in faces if f.family in held]
-
-
-@lru_cache(maxsize=256)
-def load_font(path: str, index: int, size: int) -> ImageFont.FreeTypeFont:
-    return ImageFont.truetype(path, size, index=index)
-
-
-@lru_cache(maxsize=4096)
-def glyphs(path: str, index: int) -> frozenset[int]:
-    from fontTools.ttLib import TTFont
-
-    with TTFont(path, fontNumber=index, lazy=True) as font:
-        return frozenset(font.getBestCmap() or {})
-
-
-def covers(face: Face, text: str) -> bool:
-    have = glyphs(face.path, face.index)
-    return all(ord(c) in have for c in text if not c.isspace())
+from derender.train.text import Corpus, draw_text, long_s
 
 
 @dataclass(frozen=True)
@@ -150,30 +89,40 @@ def _draw(line: str, font: ImageFont.FreeTypeFont, size: int, stretch: float, tr
             x += font.getlength(word + " ") + stretch
     else:
         draw.text((x, 1), line, font=font, fill=0)
-    array = np.asarray(image)
-    rows = np.flatnonzero((array < 160).any(axis=1))
-    if not len(rows):
-        return array.copy()
-    h = max(rows[-1] - rows[0] + 1, int(0.62 * size))
-    mid = (rows[0] + rows[-1]) / 2
-    low, high = min(rows[0], mid - h / 2), max(rows[-1], mid + h / 2)
-    top = max(0, int(low - h * rng.uniform(0.02, 0.25)))
-    bottom = min(array.shape[0], int(high + 1 + h * rng.uniform(0.02, 0.25)))
-    ink = int(rng.integers(0, 90)) if rng.random() < 0.4 else 0
-    return (255 - (255 - array[top:bottom].astype(np.int32)) * (255 - ink) // 255).astype(np.uint8)
+    return cut_to_ink(np.asarray(image), size, rng)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Shares of generated regions: Chinese, tables of contents, German in blackletter; the rest is Latin script in any
+    font."""
+
+    chinese: float = 0.2
+    contents: float = 0.04
+    blackletter: float = 0.04
+
+
+@dataclass(frozen=True)
+class Blackletter:
+    """What German in blackletter is made of: its faces, and a corpus whose Latin-script paragraphs are German."""
+
+    faces: tuple[Face, ...]
+    corpus: Corpus
 
 
 def render_region(
-    rng: np.random.Generator, corpus: Corpus, faces: list[Face], chinese: float = 0.15
+    rng: np.random.Generator, corpus: Corpus, faces: list[Face], shares: Shares, old: Blackletter
 ) -> RegionSample | None:
     """One random region; None when the drawn font lacks a glyph of the drawn text."""
-    want_chinese = rng.random() < chinese
-    pool = [f for f in faces if f.chinese] if want_chinese else faces
-    families = sorted({f.family for f in pool})
-    family = families[int(rng.integers(len(families)))]
-    options = [f for f in pool if f.family == family]
-    face = options[int(rng.integers(len(options)))]
+    drawn = rng.random()
+    want_chinese = drawn < shares.chinese
+    gothic = bool(old.faces) and 0 <= drawn - shares.chinese < shares.blackletter
+    face = draw_face(rng, old.faces if gothic else [f for f in faces if f.chinese] if want_chinese else faces)
     size = int(rng.integers(14, 44))
+    if not want_chinese and not gothic and drawn > 1 - shares.contents:
+        return render_contents(rng, corpus, face, size)
+    if gothic:
+        corpus = old.corpus
     n_lines = int(rng.integers(1, 9))
     fits = int(rng.integers(12, 36)) if want_chinese else int(rng.integers(18, 90))
     kind = str(rng.choice(["paragraph", "list", "title", "line"], p=[0.5, 0.15, 0.1, 0.25]))
@@ -190,8 +139,10 @@ def render_region(
         lines = lines[:12]
     else:
         text = draw_text(rng, corpus, max(4, int(fits * (n_lines - rng.random()))), float(want_chinese))
-        text = text.upper() if kind == "title" and rng.random() < 0.3 else text
+        text = text.upper() if kind == "title" and rng.random() < 0.3 and not gothic else text
         lines = wrap(text, fits, rng, 0.5, 0.0)[:12]
+    if gothic:
+        lines = [Set(long_s(s.text), s.indent, s.last, s.hyphen) for s in lines]
     lines = [s for s in lines if s.text.strip()]
     if not lines or not covers(face, "".join(s.text for s in lines)):
         return None

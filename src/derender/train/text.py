@@ -18,6 +18,9 @@ ACCENTED = "éèêëàâäáãåçñöôòóõøüûùúïîíìßæœÉÈÀÄÅ
 SYMBOLS = "±×÷≤≥≠≈∞→←°′″€£¥§¶©®™•–—…“”‘’«»†‡%‰&@#*^_~|\\/<>=+{}[]()"
 
 
+GERMAN = frozenset("und der die das nicht ist ein eine zu mit von auf für sich dem den wird oder auch".split())
+
+
 @dataclass(frozen=True)
 class Corpus:
     """Paragraphs of Latin-script text, paragraphs of Chinese text, and the words of the former."""
@@ -29,6 +32,11 @@ class Corpus:
     @property
     def vocabulary(self) -> frozenset[str]:
         return frozenset(w.lower() for w in self.words)
+
+    @property
+    def german(self) -> tuple[str, ...]:
+        """The Latin-script paragraphs that are German, by their commonest words."""
+        return tuple(t for t in self.latin if len(GERMAN & set(t.split())) >= 3)
 
 
 def _plain(path: Path) -> str:
@@ -83,6 +91,12 @@ def load_corpus(root: Path, limit: int = 60000, seed: int = 0) -> Corpus:
         return tuple(items[i] for i in order)
 
     return Corpus(cut(latin), cut(chinese), tuple(sorted(words)))
+
+
+def long_s(text: str) -> str:
+    """Text with the long s of blackletter print: everywhere but at the end of a word. (Its other rule, a round s at the
+    end of a part of a compound, needs a dictionary and is left out.)"""
+    return re.sub(r"s(?=[a-zäöüß])", "ſ", text)
 
 
 def random_number(rng: np.random.Generator) -> str:

@@ -17,6 +17,7 @@ from derender.layout.analyse import skew_of
 from derender.layout.crops import crop_line, crop_region, region_request
 from derender.layout.detect_lines import LineDetector, is_vertical
 from derender.layout.ink import Ink
+from derender.layout.leaders import join_leaders
 from derender.layout.letters import find_letters, lone_marks, take_in_bullets
 from derender.layout.merge_lines import join_pieces, lines_from_words, split_bridges
 from derender.layout.types import DetectedRegion, LayoutOptions, LayoutRegion, TextLineBox, overlap, quad_of
@@ -233,3 +234,29 @@ def test_line_much_taller_than_wide_is_vertical() -> None:
 def test_senseless_options_are_refused(bad: dict[str, float]) -> None:
     with pytest.raises(UsageError):
         LayoutOptions(**bad)  # type: ignore[arg-type]
+
+
+def leader_page(dots: str, tail: str) -> np.ndarray:
+    """A row "Power Counting", dots, and `tail` at the right edge, 22 points high."""
+    image = draw([(40, 40, "Power Counting"), (840, 40, tail)])
+    pen = ImageDraw.Draw(image_ := PilImage.fromarray(image))
+    pen.text((220, 40), dots, "black", ImageFont.load_default(22))
+    return np.array(image_)
+
+
+def test_a_line_grows_over_a_dot_leader_and_takes_in_the_page_number() -> None:
+    page = leader_page(" ." * 60, "17")
+    (joined,) = join_leaders([line(40, 42, 200, 66), line(838, 42, 868, 66)], Ink(page))
+    assert joined.box == (40, 42, 868, 66)
+
+
+def test_a_leader_that_leads_nowhere_is_kept_with_its_line() -> None:
+    page = leader_page("." * 60, "")
+    (joined,) = join_leaders([line(40, 42, 200, 66)], Ink(page))
+    assert joined.box[2] > 500 and joined.box[0] == 40
+
+
+@pytest.mark.parametrize("dots", ["", "...", "and other words", "-----------------"])
+def test_what_is_no_leader_joins_nothing(dots: str) -> None:
+    pieces = [line(40, 42, 200, 66), line(838, 42, 868, 66)]
+    assert join_leaders(pieces, Ink(leader_page(dots, "17"))) == pieces

@@ -21,6 +21,7 @@ from derender.layout.drafts import Draft, PageText, page_text, weighted_median
 from derender.layout.furniture import name_furniture
 from derender.layout.ink import Ink
 from derender.layout.kinds import number_formulas, settle_kinds, settle_title_block
+from derender.layout.leaders import join_leaders
 from derender.layout.letters import Letters, find_letters, lone_marks, take_in_bullets
 from derender.layout.merge_lines import join_pieces, lines_from_words, split_bridges
 from derender.layout.order import line_order, reading_order
@@ -95,7 +96,7 @@ def arrange(
     """
     ink = Ink(level)
     if letters:
-        lines = join_pieces(split_bridges(lines, regions, ink), regions)
+        lines = join_leaders(join_pieces(split_bridges(lines, regions, ink), regions), ink)
         lines = take_in_bullets(letters, lines)
         lines = [*lines, *lone_marks(letters, lines, [r.box for r in regions if r.type in PICTURES])]
     lines = [ink.measure(line) for line in lines]

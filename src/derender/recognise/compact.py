@@ -177,10 +177,13 @@ def cut_wide(image: np.ndarray) -> list[np.ndarray]:
 def lines_of_crop(image: np.ndarray, detector: LineDetector) -> tuple[Quad, ...]:
     """Text lines of a region crop, top to bottom. A crop in which the detector finds at most one row of text, and that
     is no higher than a few times that row, is one line as a whole."""
+    from derender.layout.ink import Ink
+    from derender.layout.leaders import join_leaders
+
     height, width = image.shape[:2]
     if width >= 2.2 * height and height < 28:
         return (quad_of((0, 0, width, height)),)
-    found = detector.detect(image, 150 / 72).lines
+    found = join_leaders(detector.detect(image, 150 / 72).lines, Ink(np.ascontiguousarray(image)))
     boxes = sorted((line for line in found), key=lambda line: (line.centre[1], line.centre[0]))
     rows = 0
     bottom = -1.0

@@ -168,3 +168,55 @@ def test_long_regions_need_no_more_cache_than_short_ones(folder: Path) -> None:
         runtime.forward([Rows(seq, pending, [0] * 16)])
         pending = prefix.draft_D[i * 12 : i * 12 + 12].tolist()
     assert runtime.slots.text_place.shape[1] <= 128 and runtime.slots.position.shape[1] <= 320
+
+
+@pytest.fixture(scope="module")
+def int8(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny decoder in int8, calibrated on a made-up chunk."""
+    from derender.train.calibrate import activation_scales
+
+    vocab, model, rng = tiny_vocab(), tiny_decoder(), np.random.default_rng(0)
+    prefix = tiny_prefix(TEXT, lines=3)
+    target = prefix.draft_D
+    region = Region(prefix, target, np.arange(len(target) + 1))
+    chunks = [make_chunk(region, rng, vocab, model.core_ids.numpy(), NoiseConfig()) for _ in range(4)]
+    out = tmp_path_factory.mktemp("int8")
+    export(model, out, activation_scales(model, [chunks], vocab.mask_id))
+    return out
+
+
+def next_logits(runtime: OnnxRuntime, prefixes: list[RegionPrefix], cuts: list[int], window: int) -> np.ndarray:
+    """Logits of all next-token rows of the first prefix's own draft, fed in pieces; the other prefixes ride along."""
+    seqs = runtime.prefill(prefixes)
+    tokens = [[runtime.spec.bos_id, *p.draft_D.tolist()] for p in prefixes]
+    out = []
+    for a, b in zip([0, *cuts], [*cuts, 30], strict=True):
+        rows = [
+            Rows(s, t[a:b], [runtime.spec.mask_id] * window, want_next=True) for s, t in zip(seqs, tokens, strict=True)
+        ]
+        out.append(runtime.forward(rows)[0].next_CK)
+    for seq in seqs:
+        runtime.release(seq)
+    return np.concatenate(out)
+
+
+def test_int8_logits_do_not_depend_on_what_else_is_in_the_forward(int8: Path) -> None:
+    """To the last bit: one row at a time (`ar`), many (`exact`), with windows, and beside other sequences."""
+    runtime = OnnxRuntime(tiny_vocab(), int8, threads=1)
+    first, *others = [tiny_prefix(TEXT, seed=i, lines=1 + i) for i in range(4)]
+    alone = next_logits(runtime, [first], list(range(1, 30)), 0)
+    for prefixes, cuts, window in (
+        ([first], [], 0),
+        ([first], [1, 3, 20], 0),
+        ([first], [1, 14], 16),
+        ([first, *others], list(range(1, 30)), 0),
+        ([first, *others], [2, 19], 7),
+    ):
+        assert np.array_equal(next_logits(runtime, prefixes, cuts, window), alone)
+
+
+def test_int8_stays_near_float32(int8: Path, folder: Path) -> None:
+    prefix = tiny_prefix(TEXT, lines=2)
+    exact = next_logits(OnnxRuntime(tiny_vocab(), folder, threads=1), [prefix], [10, 20], 4)
+    near = next_logits(OnnxRuntime(tiny_vocab(), int8, threads=1), [prefix], [10, 20], 4)
+    assert 0 < np.abs(near - exact).max() < 0.15 * np.abs(exact).max()

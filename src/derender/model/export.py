@@ -19,6 +19,9 @@ from derender.model.decoder import EMBED_SCALE, Decoder, Layer, round_rows
 from derender.model.graph import Graph
 
 NEVER = -1e9
+QK_GRID = 64  # steps of a query's or key's unit; |q|, |k| <= sqrt(E) times a norm weight of at most 2: sums below 2**24
+V_LEVELS = 127  # steps of a value's calibrated range
+P_GRID = 2048  # steps of the largest attention weight; weights add up to less than 64 of it: sums below 2**24
 
 
 def _np(tensor: Any) -> np.ndarray:
@@ -32,14 +35,35 @@ def _angles(g: Graph, place: str, theta: float, half: int) -> tuple[str, str]:
     return g.op("Cos", angle), g.op("Sin", angle)
 
 
+def value_unit(scales: dict[str, float], layer: int) -> float:
+    """Whole-number steps of a unit of a layer's values; 1 without calibration (float32)."""
+    return V_LEVELS / scales[f"v{layer}"] if scales else 1.0
+
+
+def _weights(g: Graph, scores: str, whole: bool) -> tuple[str, str]:
+    """Attention weights over the last axis and their sum ("" when they add up to one). whole: whole numbers, whose
+    products and sums with whole values are exact in float32."""
+    if not whole:
+        return g.op("Softmax", scores, axis=-1), ""
+    top = g.op("Sub", g.op("ReduceMax", scores, g.ints(-1), keepdims=1), g.const(np.log(P_GRID)))
+    p = g.op("Round", g.op("Exp", g.op("Sub", scores, top)))
+    return p, g.op("ReduceSum", p, g.ints(-1), keepdims=1)
+
+
 def decoder_graph(model: Decoder, scales: dict[str, float]) -> Graph:
-    """Inputs x (B,R,D), center, place (B,R), own (B,R,R) additive, position (B,P), text_place (B,T), need (N,) row
+    """The whole forward. With scales it is exact: int8 products add up in whole numbers anyway, and attention is put on
+    grids of whole numbers small enough for float32 sums without rounding. So a row's logits do not depend, to the last
+    bit, on how many rows and keys stand beside it, and `exact` decoding gives the text of `ar`.
+
+    Inputs x (B,R,D), center, place (B,R), own (B,R,R) additive, position (B,P), text_place (B,T), need (N,) row
     indices into B*R, and per layer kp (B,G,E,P), vp (B,G,P,E), kt (B,G,E,T), vt (B,G,T,E). Outputs core (N,V) logits,
     class (N,C) to be multiplied with class vectors, and per layer k, v (B,G,R,E) of the rows."""
     c = model.c
     h, kv, e, half = c.heads, c.kv_heads, c.head_dim, c.head_dim // 2
     share = h // kv
-    g = Graph(scales)
+    whole = bool(scales)
+    # the values' unit is folded into the product that makes them and out of the one that takes them
+    g = Graph({**scales, **{f"wo{i}": scales[f"wo{i}"] * value_unit(scales, i) for i in range(c.layers) if whole}})
     x = g.input("x", ["B", "R", c.width])
     center, place = g.input("center", ["B", "R"]), g.input("place", ["B", "R"])
     own = g.input("own", ["B", "R", "R"])
@@ -93,12 +117,16 @@ def decoder_graph(model: Decoder, scales: dict[str, float]) -> Graph:
     for i, layer in enumerate(model.layers):
         assert isinstance(layer, Layer)
         kp, vp, kt, vt = caches[i]
-        qkv_w = np.concatenate([_np(layer.wq.weight), _np(layer.wk.weight), _np(layer.wv.weight)]).T
+        unit_v = value_unit(scales, i)
+        qkv_w = np.concatenate([_np(layer.wq.weight), _np(layer.wk.weight), _np(layer.wv.weight) * unit_v]).T
         qkv = g.op("Reshape", g.matmul(n, qkv_w, f"qkv{i}"), heads_shape)
         q, k, v = g.split(g.op("Transpose", qkv, perm=[0, 2, 1, 3]), [h, kv, kv], 1)
-        # 1/sqrt(E) of the scores rides on the query's norm weight
-        q = g.rotary(g.rms_norm(q, _np(layer.qnorm.weight) / np.sqrt(e), c.eps), at, cos_q, sin_q)
-        k = g.rotary(g.rms_norm(k, _np(layer.knorm.weight), c.eps), at, cos_k, sin_k)
+        # float: 1/sqrt(E) of the scores rides on the query's norm weight
+        unit_q, unit_k = (QK_GRID, QK_GRID) if whole else (1 / np.sqrt(e), 1.0)
+        q = g.rotary(g.rms_norm(q, _np(layer.qnorm.weight) * unit_q, c.eps), at, cos_q, sin_q)
+        k = g.rotary(g.rms_norm(k, _np(layer.knorm.weight) * unit_k, c.eps), at, cos_k, sin_k)
+        if whole:
+            q, k, v = g.op("Round", q), g.op("Round", k), g.op("Round", v)
         q = g.op("Reshape", q, grouped)
         scores = g.op(
             "Concat",
@@ -107,12 +135,15 @@ def decoder_graph(model: Decoder, scales: dict[str, float]) -> Graph:
             g.op("MatMul", q, g.op("Transpose", k, perm=[0, 1, 3, 2])),
             axis=-1,
         )
-        p = g.op("Softmax", g.op("Add", scores, bias), axis=-1)
+        if whole:
+            scores = g.op("Mul", scores, g.const(1 / (QK_GRID**2 * np.sqrt(e))))
+        p, total = _weights(g, g.op("Add", scores, bias), whole)
         p_p, p_t, p_o = g.op("Split", p, sizes, outputs=3, axis=-1)
         y = g.op("Add", g.op("Add", g.op("MatMul", p_p, vp), g.op("MatMul", p_t, vt)), g.op("MatMul", p_o, v))
+        y = g.op("Div", y, total) if total else y
         y = g.op("Reshape", y, head_rows)
         y = g.op("Reshape", g.op("Transpose", y, perm=[0, 2, 1, 3]), flat)
-        n, x = g.add_norm(x, g.matmul(y, _np(layer.wo.weight).T, f"wo{i}"), _np(layer.norm2.weight), c.eps)
+        n, x = g.add_norm(x, g.matmul(y, _np(layer.wo.weight).T / unit_v, f"wo{i}"), _np(layer.norm2.weight), c.eps)
         gate_up = g.matmul(n, _np(layer.gate_up.weight).T, f"gate_up{i}")
         gate, up = g.split(gate_up, [c.hidden, c.hidden], -1)
         act = g.op("Mul", g.op("Mul", gate, g.op("Sigmoid", gate)), up)
@@ -133,8 +164,8 @@ def decoder_graph(model: Decoder, scales: dict[str, float]) -> Graph:
     return g
 
 
-def prefill_graph(model: Decoder) -> Graph:
-    """Inputs feature (1,P,F), geometry (1,P,G), line (1,P,1) as 0 or 1, position (1,P); outputs per layer k (1,G,E,P)
+def prefill_graph(model: Decoder, scales: dict[str, float]) -> Graph:
+    """Keys and values of the prefix, on the same grids as decoder_graph's. Inputs feature (1,P,F), geometry (1,P,G), line (1,P,1) as 0 or 1, position (1,P); outputs per layer k (1,G,E,P)
     and v (1,G,P,E). Float32: it runs once a region."""
     c = model.c
     kv, e, half = c.kv_heads, c.head_dim, c.head_dim // 2
@@ -161,10 +192,13 @@ def prefill_graph(model: Decoder) -> Graph:
     for i, layer in enumerate(model.layers):
         assert isinstance(layer, Layer)
         n = g.rms_norm(x, _np(layer.norm1.weight), c.eps)
-        kv_w = np.concatenate([_np(layer.wk.weight), _np(layer.wv.weight)]).T
+        kv_w = np.concatenate([_np(layer.wk.weight), _np(layer.wv.weight) * value_unit(scales, i)]).T
         both = g.op("Transpose", g.op("Reshape", g.matmul(n, kv_w, f"kv{i}"), shape), perm=[0, 2, 1, 3])
         k, v = g.split(both, [kv, kv], 1)
-        k = g.rotary(g.rms_norm(k, _np(layer.knorm.weight), c.eps), at, cos, sin)
+        unit_k = QK_GRID if scales else 1.0
+        k = g.rotary(g.rms_norm(k, _np(layer.knorm.weight) * unit_k, c.eps), at, cos, sin)
+        if scales:
+            k, v = g.op("Round", k), g.op("Round", v)
         g.output(f"k{i}", g.op("Transpose", k, perm=[0, 1, 3, 2]))
         g.output(f"v{i}", v)
     return g
@@ -195,6 +229,6 @@ def export(model: Decoder, out: Path, scales: dict[str, float] | None) -> None:
     out.mkdir(parents=True, exist_ok=True)
     model.class_vectors.copy_(round_rows(model.class_vectors))  # as new models have them already
     decoder_graph(model, scales or {}).save(out / "decoder.onnx")
-    prefill_graph(model).save(out / "prefill.onnx")
+    prefill_graph(model, scales or {}).save(out / "prefill.onnx")
     np.savez_compressed(out / "tables.npz", **tables(model))  # type: ignore[arg-type]
     (out / "config.json").write_text(model.c.to_json())

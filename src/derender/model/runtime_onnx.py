@@ -52,8 +52,9 @@ class Embedder:
         index = self.core_index[ids]
         out = core[index]
         if index.min() < 0:
-            rare = np.flatnonzero(index < 0)
-            out[rare] = self.class_vectors[ids[rare]] @ basis
+            # one by one: a product of several rows may round otherwise than that of one
+            for row in np.flatnonzero(index < 0):
+                out[row] = self.class_vectors[ids[row]] @ basis
         return out
 
     def rows(self, arrays: Sequence[RowArrays]) -> F32:
@@ -190,8 +191,9 @@ class OnnxRuntime:
         logits = core
         if len(extra):
             if r.seq.cache.extra_CX is None:
-                r.seq.cache.extra_CX = np.ascontiguousarray(self.embedder.class_vectors[extra].T)
-            logits = np.concatenate([core, classes @ r.seq.cache.extra_CX], 1)
+                r.seq.cache.extra_CX = self.embedder.class_vectors[extra].T.astype(np.float64)
+            # float64: whatever order the product adds up in, it rounds to the same float32
+            logits = np.concatenate([core, (classes @ r.seq.cache.extra_CX).astype(np.float32)], 1)
         nxt = window = None
         at = 0
         if r.want_next:

@@ -36,7 +36,7 @@ class SlotState:
     text_count: int = 0
     pending: list[tuple[F32, F32]] = field(default_factory=list)
     pending_place: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
-    extra_CX: F32 | None = None
+    extra_CX: npt.NDArray[np.float64] | None = None
 
 
 class Slots:
@@ -150,7 +150,8 @@ class Slots:
             return
         # no more than is needed, as every entry costs each forward; an anchor may step back a little
         state.window_start, state.window_stop = start - 4, stop + HOP
-        a, b = np.searchsorted(state.position, [state.window_start, state.window_stop], side="left")
+        a = np.searchsorted(state.position, state.window_start, side="left")
+        b = np.searchsorted(state.position, state.window_stop, side="right")  # what lies just within reach is seen
         n, s = int(b - a), state.slot
         if n > self.position.shape[1]:
             self._allocate(len(self.position), -(-n // STEP) * STEP, self.text_place.shape[1])

@@ -25,12 +25,13 @@ PERCENTILE = 99.995
 
 @torch.inference_mode()
 def activation_scales(model: Decoder, batches: Sequence[Sequence[Chunk]], mask_id: int) -> dict[str, float]:
-    """Scale by product name as in export.py: qkv, wo, gate_up and down of each layer, core_head and class_head."""
+    """Scale by product name as in export.py: qkv, wo, gate_up and down of each layer, core_head and class_head
+    (inputs), and v of each layer (the values)."""
     seen: dict[str, list[float]] = {}
 
-    def watch(name: str) -> Callable[..., None]:
-        def hook(_module: Any, args: tuple[Any, ...], _output: Any = None) -> None:
-            values = args[0].detach().abs().flatten().numpy()
+    def watch(name: str, after: bool = False) -> Callable[..., None]:
+        def hook(_module: Any, args: tuple[Any, ...], output: Any = None) -> None:
+            values = (output if after else args[0]).detach().abs().flatten().numpy()
             seen.setdefault(name, []).append(float(np.percentile(values, PERCENTILE)))
 
         return hook
@@ -40,6 +41,7 @@ def activation_scales(model: Decoder, batches: Sequence[Sequence[Chunk]], mask_i
         assert isinstance(layer, Layer)
         for name, module in (("qkv", layer.wq), ("wo", layer.wo), ("gate_up", layer.gate_up), ("down", layer.down)):
             handles.append(module.register_forward_hook(watch(f"{name}{i}")))
+        handles.append(layer.wv.register_forward_hook(watch(f"v{i}", after=True)))
     keep: list[float] = []
     handles.append(
         model.norm.register_forward_hook(

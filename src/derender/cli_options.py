@@ -170,9 +170,10 @@ Threads = Annotated[
 Decode = Annotated[
     DecodeChoice | None,
     typer.Option(
-        metavar="sliding|block|exact|ar",
-        help="sliding: commit the confident start of a moving window; block: fixed blocks, as in the paper; exact: "
-        "the text of ar at diffusion speed; ar: one token at a time. [default: sliding]",
+        metavar="exact|sliding|block|ar",
+        help="exact: draft many tokens at once, verify them in one forward, the text is that of ar; sliding: commit the "
+        "confident start of a moving window; block: fixed blocks, as in the paper; ar: one token at a time. "
+        "[default: exact]",
         show_default=False,
         rich_help_panel=DECODING,
     ),

@@ -33,7 +33,7 @@ class DecodeConfig:
     then the text may depend on what else is in the batch). repetition_guard: end loops as partial.
     """
 
-    mode: Mode = "sliding"
+    mode: Mode = "exact"
     rule: str = "threshold:0.95"
     block: int = 32
     window: int = 32

@@ -37,9 +37,9 @@ class ModeChoice(StrEnum):
 class DecodeChoice(StrEnum):
     """Those of decode.config.MODES that are for users; `full` is for the ablation."""
 
+    exact = "exact"
     sliding = "sliding"
     block = "block"
-    exact = "exact"
     ar = "ar"
 
 

@@ -116,7 +116,7 @@ class OnnxRuntime:
             kv = self.prefiller.run(
                 None,
                 {
-                    "feature": np.concatenate([p.feature_PF for p in prefixes])[None],
+                    "feature": np.concatenate([p.feature_PF for p in prefixes], dtype=np.float32)[None],
                     "geometry": np.concatenate([p.geometry_PG for p in prefixes])[None],
                     "line": np.concatenate([p.line_P for p in prefixes]).astype(np.float32)[None, :, None],
                     "position": np.concatenate([p.position_P for p in prefixes])[None],

@@ -79,29 +79,158 @@ def run(
     seconds: Annotated[float | None, typer.Option(help="Stop after this long and save.")] = None,
     rows: Annotated[int, typer.Option(help="Target tokens a batch.")] = 1024,
     lr: Annotated[float, typer.Option(help="Peak learning rate.")] = 1e-3,
-    objective: Annotated[str, typer.Option(help="hybrid, or paper (masked prediction only).")] = "hybrid",
-    certainty: Annotated[float, typer.Option(help="Weight of the certainty term in the last fifth.")] = 0.0,
+    warmup: Annotated[int, typer.Option(help="Steps until the peak learning rate.")] = 150,
     init: Annotated[Path | None, typer.Option(help="Checkpoint whose EMA weights to start from.")] = None,
+    stage: Annotated[int, typer.Option(min=1, max=2, help="1: all regions; 2: hard ones and a replay.")] = 1,
+    hard: Annotated[Path | None, typer.Option(help="Hard set of `derender train mine`, for stage 2.")] = None,
+    below: Annotated[float, typer.Option(help="Stage 2: consistency under which a region is hard.")] = 0.98,
+    clusters: Annotated[int, typer.Option(help="Stage 1: balance by so many clusters of regions (0: do not).")] = 0,
+    objective: Annotated[str, typer.Option(help="hybrid, or paper (masked prediction only).")] = "hybrid",
+    weighting: Annotated[str, typer.Option(help="Masked losses: mean, or inverse (times 1/t).")] = "mean",
+    certainty: Annotated[float, typer.Option(help="Weight of the certainty term in the last fifth.")] = 0.0,
+    blocks: Annotated[str, typer.Option(help="Block lengths drawn, as 8,16,32.")] = "8,16,32,32,32,48",
+    counted: Annotated[bool, typer.Option(help="Character-count positions, or positions by place.")] = True,
+    copying: Annotated[bool, typer.Option(help="Start with an output that copies the draft, or at random.")] = True,
     seed: Annotated[int, typer.Option(help="Seed of weights and noise.")] = 0,
     threads: Threads = 2,
 ) -> None:
     """Train the decoder on shards; resumes where the folder holds a checkpoint."""
     import torch
 
+    from derender.errors import UsageError
     from derender.model.config import DecoderConfig
     from derender.model.tower import WEIGHTS, Tower
     from derender.train.build_tower import ctc_head
+    from derender.train.dataset import NoiseConfig
     from derender.train.loop import ShardSet, TrainConfig, Trainer, load_decoder, new_decoder
+    from derender.train.mine import HardSet
 
+    if (stage == 2) != (hard is not None):
+        raise UsageError("stage 2 needs the hard set of `derender train mine` (--hard), and only stage 2 takes one")
+    if objective not in ("hybrid", "paper") or weighting not in ("mean", "inverse"):
+        raise UsageError("the objective is hybrid or paper, the weighting mean or inverse")
+    lengths = tuple(int(b) for b in blocks.split(","))
     vocab = Tower(threads=1).vocab
     if init is None:
-        model = new_decoder(DecoderConfig(), vocab, torch.from_numpy(ctc_head(WEIGHTS / "tower.onnx")), seed)
+        head = torch.from_numpy(ctc_head(WEIGHTS / "tower.onnx"))
+        shape = DecoderConfig(max_window=max(DecoderConfig.max_window, *lengths))
+        model = new_decoder(shape, vocab, head, seed, copying)
     else:
         model = load_decoder(init)
     config = TrainConfig(
-        steps=steps, rows=rows, lr=lr, objective=objective, certainty=certainty, seed=seed, threads=threads
+        steps=steps,
+        rows=rows,
+        lr=lr,
+        warmup=warmup,
+        objective=objective,
+        weighting=weighting,
+        clusters=clusters,
+        certainty=certainty,
+        seed=seed,
+        threads=threads,
+        noise=NoiseConfig(blocks=lengths),
     )
-    Trainer(model, ShardSet(shards, vocab), config, out).run(seconds)
+    found = HardSet.read(hard, below) if hard else None
+    Trainer(model, ShardSet(shards, vocab, counted=counted, hard=found), config, out).run(seconds)
+
+
+@app.command()
+def mine(
+    shards: Shards,
+    out: Annotated[Path, typer.Option("--out", "-o", help="JSON file to write.")],
+    weights: Annotated[Path | None, typer.Option(help="Exported weights. [default: the shipped ones]")] = None,
+    mode: Annotated[str, typer.Option(help="Decode mode: block or sliding.")] = "block",
+    draws: Annotated[int, typer.Option(min=2, help="Stochastic readings of each region.")] = 4,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many shards.")] = 1000,
+    threads: Threads = 1,
+) -> None:
+    """Stage II, first part: read every region several times at temperature 1 and write how consistent the texts are."""
+    from rich.console import Console
+    from rich.progress import track
+
+    from derender.errors import InputError
+    from derender.model.runtime_onnx import OnnxRuntime
+    from derender.model.tower import Tower
+    from derender.train.mine import mine_shard, write_mined
+
+    vocab = Tower(threads=1).vocab
+    runtime = OnnxRuntime(vocab, weights, threads=threads)
+    files = sorted(shards.glob("shard-*.npz"))[:limit]
+    if not files:
+        raise InputError(f"no shards in {shards.name}; make some with `derender train data`")
+    console = Console(stderr=True)
+    found = []
+    for path in track(files, "mining", console=console, disable=not console.is_terminal):
+        found += mine_shard(path, runtime, vocab, mode, draws)
+        write_mined(out, found)
+    for below in (0.9, 0.95, 0.98, 0.99):
+        typer.echo(f"consistency below {below}: {sum(m.consistency < below for m in found)} of {len(found)} regions")
+
+
+@app.command("eval")
+def evaluate(
+    shards: Shards,
+    checkpoint: Annotated[Path | None, typer.Option(help="checkpoint.pt, run in PyTorch.")] = None,
+    weights: Annotated[Path | None, typer.Option(help="Exported folder, run in ONNX. [default: the shipped]")] = None,
+    modes: Annotated[str, typer.Option(help="Decode modes.")] = "ar,exact,sliding,block",
+    rule: Annotated[str, typer.Option(help="Commit rule of sliding and block.")] = "threshold:0.95",
+    block: Annotated[int, typer.Option(help="Block or window length.")] = 32,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many regions.")] = 256,
+    counted: Annotated[bool, typer.Option(help="Character-count positions, or positions by place.")] = True,
+    threads: Threads = 1,
+) -> None:
+    """CER and tokens per forward on shards, with the bare CTC reading in the first row."""
+    from dataclasses import replace
+
+    import torch
+
+    from derender.decode.config import DecodeConfig
+    from derender.model.runtime_onnx import OnnxRuntime
+    from derender.model.runtime_torch import TorchRuntime
+    from derender.model.tower import Tower
+    from derender.train.dataset import proportional
+    from derender.train.evaluate import held_regions, read_regions
+    from derender.train.loop import load_decoder
+
+    torch.set_num_threads(threads)
+    vocab = Tower(threads=1).vocab
+    regions = held_regions(shards, vocab, limit)
+    if not counted:
+        regions = [replace(r, prefix=replace(r.prefix, position_P=proportional(r.prefix))) for r in regions]
+    configs = [DecodeConfig(mode=m, rule=rule, block=block, window=block) for m in modes.split(",")]  # type: ignore[arg-type]
+    runtime = TorchRuntime(load_decoder(checkpoint), vocab) if checkpoint else OnnxRuntime(vocab, weights, threads)
+    for score in read_regions(runtime, regions, configs, vocab):
+        typer.echo(
+            f"{score.name:8s} CER {100 * score.cer:6.2f}%  tokens a forward {score.tokens_per_forward:5.1f}  "
+            f"{score.seconds:6.1f} s  {score.regions} regions, {score.partial} partial"
+        )
+
+
+@app.command("clusters")
+def show_clusters(
+    shards: Shards,
+    groups: Annotated[int, typer.Option(min=1, help="How many clusters.")] = 24,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many regions.")] = 4000,
+) -> None:
+    """Show the clusters that stage I balances by: size, chance to be drawn, kinds, CTC's errors, two readings."""
+    from collections import Counter
+
+    from derender.model.tower import Tower
+    from derender.train.clusters import cluster
+    from derender.train.evaluate import held_regions, micro_cer
+
+    vocab = Tower(threads=1).vocab
+    regions = held_regions(shards, vocab, limit)
+    found = cluster([r.prefix for r in regions], groups)
+    typer.echo("| regions | chance | kinds | CTC's CER | for example |\n|---|---|---|---|---|")
+    for k in range(len(found.sizes)):
+        inside = [i for i, c in enumerate(found.of_N) if c == k]
+        kinds = Counter(regions[i].kind for i in inside).most_common(2)
+        pairs = [(vocab.decode(regions[i].target), vocab.decode(regions[i].prefix.draft_D)) for i in inside]
+        chance = float(found.chance_N[inside].mean())
+        shown = " / ".join(truth[:24].replace("\n", " ").replace("|", "\\|") for truth, _ in pairs[:2])
+        named = ", ".join(f"{kind} {n}" for kind, n in kinds)
+        typer.echo(f"| {len(inside)} | {chance:.2f} | {named} | {100 * micro_cer(pairs):.1f}% | {shown} |")
 
 
 @app.command("export")

@@ -44,16 +44,24 @@ class NoiseConfig:
 @dataclass(frozen=True)
 class Region:
     """One training region: prefix arrays, target ids and the anchor before each token and after the last. Columns stay
-    float16 until a chunk is cut."""
+    float16 until a chunk is cut. weight: of its losses; chance: how often it is drawn; kind: where it is from."""
 
     prefix: RegionPrefix
     target: I64
     anchor: I64
     weight: float = 1.0
+    chance: float = 1.0
+    kind: str = ""
 
 
-def load_shard(path: Path, vocab: Vocab) -> Iterator[Region]:
-    """Regions of one shard file."""
+def proportional(prefix: RegionPrefix) -> F32:
+    """Positions of prefix entries by their place alone, spread evenly over the draft: what character-count positions
+    are compared with."""
+    return np.linspace(-0.5, max(len(prefix.draft_D) - 0.5, 0.0), len(prefix.position_P), dtype=np.float32)
+
+
+def load_shard(path: Path, vocab: Vocab, counted: bool = True) -> Iterator[Region]:
+    """Regions of one shard file. counted: character-count positions; False for the ablation."""
     with np.load(path) as z:
         a: dict[str, Any] = {k: z[k] for k in z.files}
     rl, lc, ld, rt = a["region_lines"], a["line_columns"], a["line_draft"], a["region_target"]
@@ -76,14 +84,17 @@ def load_shard(path: Path, vocab: Vocab) -> Iterator[Region]:
             prefix.feature_PF.astype(np.float16),  # type: ignore[arg-type]
             prefix.geometry_PG,
             prefix.line_P,
-            prefix.position_P,
+            prefix.position_P if counted else proportional(prefix),
             prefix.draft_D,
             prefix.prob_D,
             prefix.alternatives,
         )
         target = a["target"][rt[r] : rt[r + 1]].astype(np.int64)
         yield Region(
-            prefix, target, np.asarray(anchors(prefix.draft_D.tolist(), target.tolist(), vocab.soft_ids), np.int64)
+            prefix,
+            target,
+            np.asarray(anchors(prefix.draft_D.tolist(), target.tolist(), vocab.soft_ids), np.int64),
+            kind=str(a["kind"][r]),
         )
 
 
@@ -91,7 +102,8 @@ def load_shard(path: Path, vocab: Vocab) -> Iterator[Region]:
 class Chunk:
     """Arrays of one sample before padding. Clean row j holds token clean_C[j] (the first is the token before the
     chunk, or bos); it predicts next_C[j] (-1: no loss). Noisy row: token noisy_N, truth truth_N, loss where masked_N,
-    block number block_N, and first_N = how many clean rows its block may see."""
+    block number block_N, first_N = how many clean rows its block may see, and time_N = its block's chance to be
+    masked."""
 
     feature: npt.NDArray[Any]
     geometry: F32
@@ -106,6 +118,7 @@ class Chunk:
     noisy: list[I64]
     truth: list[I64]
     masked: list[npt.NDArray[np.bool_]]
+    time: list[F32]
     block: list[I64]
     first: list[I64]
     center: list[I64]
@@ -160,10 +173,11 @@ def make_chunk(region: Region, rng: np.random.Generator, vocab: Vocab, core: I64
     clean_left = left_neighbours(clean, np.array([vocab.mask_id, earlier]))
 
     full = rng.random() < c.full
-    out: dict[str, list[Any]] = {k: [] for k in ("noisy", "truth", "masked", "block", "first", "center")}
+    out: dict[str, list[Any]] = {k: [] for k in ("noisy", "truth", "masked", "time", "block", "first", "center")}
     drafts, probs, lefts = [], [], []
     offset = int(rng.integers(0, block))
     kept: npt.NDArray[np.bool_] | None = None
+    time = np.zeros(0)
     for stream in range(2):
         if full and stream:
             offset = int(rng.integers(0, block))
@@ -175,19 +189,21 @@ def make_chunk(region: Region, rng: np.random.Generator, vocab: Vocab, core: I64
         begins = np.asarray(bounds)[number]
         center = p[np.minimum(begins, n)] + (np.arange(start, start + m) - begins)
         if full:
-            masked = np.ones(m, bool)
+            masked, time = np.ones(m, bool), np.ones(m)
         elif kept is None:
             k = len(bounds)
             u = rng.beta(3, 1, k) if c.beta else (rng.permutation(k) + rng.random(k)) / k
-            masked = rng.random(m) < u[number]
+            time = u[number]
+            masked = rng.random(m) < time
             kept = masked
         else:
-            masked = ~kept[:m] if len(kept) >= m else np.ones(m, bool)
+            masked, time = ~kept, 1 - time
         noisy = np.where(masked, vocab.mask_id, truth)
         lefts.append(window_left(noisy, begins - start, clean, clean_left))
         out["noisy"].append(noisy)
         out["truth"].append(truth)
         out["masked"].append(masked)
+        out["time"].append(time.astype(np.float32))
         out["block"].append(number)
         out["first"].append(begins - start + 1)
         out["center"].append(center)

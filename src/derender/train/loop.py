@@ -14,24 +14,28 @@ import csv
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from derender.errors import InputError
 from derender.model.config import DecoderConfig
 from derender.model.decoder import Decoder, unit_class_vectors
 from derender.model.tokens import Vocab, core_ids
+from derender.train.clusters import cluster
 from derender.train.dataset import Chunk, NoiseConfig, Region, load_shard, make_chunk
+from derender.train.mine import HardSet
 from derender.train.objective import collate, extra_candidates, sums_of, weights_of
 
 
 @dataclass(frozen=True)
 class TrainConfig:
     """rows: clean tokens a batch holds, padding included; micro: those of one accumulation step (small ones are faster
-    on a CPU, where big attention masks are memory traffic); reload: steps between looks for new shards."""
+    on a CPU, where big attention masks are memory traffic); reload: steps between looks for new shards; weighting:
+    mean (over masked positions) or inverse (1/t); clusters: groups to balance the drawing by (0: none)."""
 
     steps: int = 4000
     rows: int = 1024
@@ -45,6 +49,8 @@ class TrainConfig:
     ema: float = 0.999
     seed: int = 0
     objective: str = "hybrid"
+    weighting: str = "mean"
+    clusters: int = 0
     certainty: float = 0.0
     certainty_from: float = 0.8
     beta_from: float = 0.7
@@ -55,11 +61,23 @@ class TrainConfig:
 
 
 class ShardSet:
-    """Regions of all shards in a folder, kept in memory as float16; new files are picked up by `refresh`."""
+    """Regions of all shards in a folder, kept in memory as float16; new files are picked up by `refresh`.
 
-    def __init__(self, folder: Path, vocab: Vocab, memory_mib: int = 8000) -> None:
+    counted: see load_shard. hard: the hard set of stage II, which then makes up its share of what is drawn.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        vocab: Vocab,
+        memory_mib: int = 8000,
+        counted: bool = True,
+        hard: HardSet | None = None,
+    ) -> None:
         self.folder, self.vocab, self.memory = folder, vocab, memory_mib * 2**20
+        self.counted, self.hard = counted, hard
         self.regions: list[Region] = []
+        self.doubts: list[float | None] = []
         self.seen: set[Path] = set()
         self.bytes = 0
 
@@ -68,15 +86,36 @@ class ShardSet:
             if path in self.seen or path.name.endswith(".tmp.npz") or self.bytes > self.memory:
                 continue
             self.seen.add(path)
-            self.regions += load_shard(path, self.vocab)
+            for i, region in enumerate(load_shard(path, self.vocab, self.counted)):
+                doubt = self.hard.doubt(path.name, i) if self.hard else None
+                self.regions.append(region)
+                self.doubts.append(doubt)
             self.bytes += path.stat().st_size
         return len(self.regions)
 
+    def balance(self, groups: int) -> list[int]:
+        """Sets chances by cluster; returns the clusters' sizes."""
+        found = cluster([r.prefix for r in self.regions], groups)
+        self.regions = [replace(r, chance=float(c)) for r, c in zip(self.regions, found.chance_N, strict=True)]
+        return found.sizes
+
+    def chances(self) -> npt.NDArray[np.float64]:
+        """Probability of each region to be drawn next; in stage II hard ones make up `hard.share`."""
+        chance = np.array([r.chance for r in self.regions])
+        is_hard = np.array([d is not None for d in self.doubts])
+        if self.hard and 0 < is_hard.sum() < len(chance):
+            chance[is_hard] *= self.hard.share / chance[is_hard].sum()
+            chance[~is_hard] *= (1 - self.hard.share) / chance[~is_hard].sum()
+        return chance / chance.sum()
+
+    def _draw(self, i: int) -> Region:
+        region = self.regions[i]
+        return replace(region, weight=self.hard.weight(self.doubts[i])) if self.hard else region
+
     def batches(self, rng: np.random.Generator, core: np.ndarray, noise: NoiseConfig, rows: int) -> list[list[Chunk]]:
-        """A few batches of chunks of similar length, drawn from a pool of regions by weight."""
-        weight = np.array([r.weight for r in self.regions])
-        pool = rng.choice(len(self.regions), size=512, p=weight / weight.sum())
-        chunks = [make_chunk(self.regions[i], rng, self.vocab, core, noise) for i in pool]
+        """A few batches of chunks of similar length, drawn from a pool of regions by chance."""
+        pool = rng.choice(len(self.regions), size=512, p=self.chances())
+        chunks = [make_chunk(self._draw(i), rng, self.vocab, core, noise) for i in pool]
         chunks.sort(key=lambda c: len(c.clean))
         out: list[list[Chunk]] = []
         current: list[Chunk] = []
@@ -96,13 +135,20 @@ def learning_rate(step: int, c: TrainConfig) -> float:
     return c.lr * (c.floor + (1 - c.floor) * 0.5 * (1 + math.cos(math.pi * done)))
 
 
-def new_decoder(config: DecoderConfig, vocab: Vocab, head_CV: torch.Tensor, seed: int = 0) -> Decoder:
-    """An untrained decoder whose tokens are the tower's classes. head_CV: (120, classes) weight of the CTC head."""
+def new_decoder(
+    config: DecoderConfig, vocab: Vocab, head_CV: torch.Tensor, seed: int = 0, copying: bool = True
+) -> Decoder:
+    """An untrained decoder whose tokens are the tower's classes. head_CV: (120, classes) weight of the CTC head.
+    copying: the output starts as the draft's embedding; False, for the ablation, starts it at random."""
     torch.manual_seed(seed)
     core = torch.tensor(core_ids(vocab))
     vectors = unit_class_vectors(head_CV, len(vocab))
     config = DecoderConfig(**{**asdict(config), "vocab": len(vocab), "n_core": len(core)})
-    return Decoder(config, vectors, core)
+    model = Decoder(config, vectors, core)
+    if not copying:
+        with torch.no_grad():
+            model.out.copy_(torch.linalg.qr(torch.randn_like(model.out))[0])
+    return model
 
 
 def save_checkpoint(path: Path, model: Decoder, ema: Decoder, optimiser: torch.optim.Optimizer, step: int) -> None:
@@ -179,12 +225,13 @@ class Trainer:
         index = self.model.core_index
         extra = extra_candidates(chunks, index)
         parts = [collate(chunks[i : i + per], index, mask_id, extra) for i in range(0, len(chunks), per)]
-        weights = [weights_of(b) for b in parts]
+        inverse = c.weighting == "inverse"
+        weights = [weights_of(b, inverse) for b in parts]
         w_masked, w_next = (max(sum(w[k] for w in weights), 1e-6) for k in range(2))
         self.optimiser.zero_grad(set_to_none=True)
         total = {"masked": 0.0, "next": 0.0, "masked_right": 0.0, "next_right": 0.0}
         for b in parts:
-            s = sums_of(self.model, b, mask_id, certainty > 0)
+            s = sums_of(self.model, b, mask_id, certainty > 0, inverse)
             masked, nxt = s.masked / w_masked, s.next / w_next
             loss = masked if c.objective == "paper" else 0.5 * (masked + nxt)
             (loss + certainty * s.entropy / w_masked).backward()
@@ -209,6 +256,8 @@ class Trainer:
         torch.set_num_threads(self.config.threads)
         if not self.shards.refresh():
             raise InputError(f"no shards in {self.shards.folder}; make some with `derender train data`")
+        if self.config.clusters:
+            self.shards.balance(self.config.clusters)
         began, log = time.monotonic(), self.out / "log.csv"
         fresh = not log.exists()
         with (
@@ -236,6 +285,6 @@ class Trainer:
                 bar.update(task, completed=self.step, description=f"loss {row['masked']:.3f}/{row['next']:.3f}")
                 if self.step % self.config.save_every == 0:
                     save_checkpoint(self.out / "checkpoint.pt", self.model, self.ema, self.optimiser, self.step)
-                if self.step % self.config.reload == 0:
+                if self.step % self.config.reload == 0 and not self.config.clusters:
                     self.shards.refresh()
         save_checkpoint(self.out / "checkpoint.pt", self.model, self.ema, self.optimiser, self.step)

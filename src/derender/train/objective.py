@@ -28,8 +28,8 @@ NEVER = float("-inf")
 
 @dataclass
 class Batch:
-    """Padded tensors of a batch; see Chunk for the fields. block_BR is -1 for clean rows and padding; stream_BR 0
-    clean, 1 and 2 noisy, -1 padding."""
+    """Padded tensors of a batch; see Chunk for the fields. For clean rows and padding block_BR is -1 and time_BR 1;
+    stream_BR is 0 clean, 1 and 2 noisy, -1 padding."""
 
     feature: Tensor
     geometry: Tensor
@@ -46,6 +46,7 @@ class Batch:
     first: Tensor
     index: Tensor
     truth: Tensor
+    time: Tensor
     weight: Tensor
     extra: Tensor
     column: Tensor
@@ -109,6 +110,7 @@ def collate(chunks: Sequence[Chunk], core_index: Tensor, mask_id: int, extra: np
         first=cat("", "first", 0).long(),
         index=torch.from_numpy(np.concatenate(index, 1)),
         truth=torch.from_numpy(truth_BR),
+        time=cat("", "time", 1).float(),
         weight=torch.tensor([c.weight for c in chunks]),
         extra=torch.from_numpy(extra),
         column=torch.from_numpy(column),
@@ -144,15 +146,20 @@ class Sums:
     next_right: float
 
 
-def weights_of(b: Batch) -> tuple[float, float]:
-    """(total weight of masked positions, of next-token positions) of a batch."""
-    w = b.weight[:, None].expand_as(b.truth) * (b.truth >= 0)
-    return float((w * (b.stream > 0)).sum()), float((w * (b.stream == 0)).sum())
+LEAST_TIME = 0.05  # 1/t is not allowed to grow beyond 20
 
 
-def sums_of(model: Decoder, b: Batch, mask_id: int, certainty: bool = False) -> Sums:
+def weights_of(b: Batch, inverse_time: bool = False) -> tuple[float, float]:
+    """(total weight of masked positions, of next-token positions) of a batch. inverse_time: of all noisy positions,
+    masked or not, as the 1/t-weighted bound asks for."""
+    w = b.weight[:, None].expand_as(b.truth)
+    noisy, known = b.stream > 0, b.truth >= 0
+    return float((w * (noisy if inverse_time else noisy & known)).sum()), float((w * (known & ~noisy)).sum())
+
+
+def sums_of(model: Decoder, b: Batch, mask_id: int, certainty: bool = False, inverse_time: bool = False) -> Sums:
     """Runs a batch. certainty: also the entropy of correct masked predictions (the certainty term sharpens them, so
-    that more tokens pass the threshold at once)."""
+    that more tokens pass the threshold at once). inverse_time: masked losses times 1/t (LLaDA, arXiv 2502.09992)."""
     bias = attention_bias(visibility(b, model.c.reach_columns, model.c.reach_text), model.c.slopes)
     prefix = model.embed_prefix(b.feature, b.geometry, b.line)
     prefix_kv = model.prefix_kv(prefix, b.position.clamp(max=1e5))
@@ -165,6 +172,8 @@ def sums_of(model: Decoder, b: Batch, mask_id: int, certainty: bool = False) -> 
     each = F.cross_entropy(logits, truth, reduction="none")
     weight = b.weight[:, None].expand_as(b.truth)[wanted]
     w_noisy, w_clean = weight * noisy, weight * ~noisy
+    if inverse_time:
+        w_noisy = w_noisy / b.time[wanted].clamp(min=LEAST_TIME)
     right = logits.detach().argmax(-1) == truth
     entropy = torch.zeros(())
     if certainty:

@@ -94,7 +94,7 @@ def test_one_over_t_weighs_a_mask_by_its_blocks_time() -> None:
         b = collate([c], model.core_index, vocab.mask_id)  # type: ignore[list-item]
         plain, inverse = (sums_of(model, b, vocab.mask_id, inverse_time=i) for i in (False, True))
         if full:
-            assert float(inverse.masked) == pytest.approx(float(plain.masked), rel=1e-6)
+            assert inverse.masked.item() == pytest.approx(plain.masked.item(), rel=1e-6)
             continue
         by_hand = 0.0
         for row in range(b.truth.shape[1]):
@@ -104,7 +104,7 @@ def test_one_over_t_weighs_a_mask_by_its_blocks_time() -> None:
                 only[0, row] = b.truth[0, row]
                 one = sums_of(model, b.__class__(**{**b.__dict__, "truth": only}), vocab.mask_id)
                 by_hand += one.masked.item() / max(float(b.time[0, row]), 0.05)
-        assert float(inverse.masked) == pytest.approx(by_hand, rel=1e-4)
+        assert inverse.masked.item() == pytest.approx(by_hand, rel=1e-4)
         assert weights_of(b, True)[0] == float((b.stream > 0).sum()) > weights_of(b)[0]
 
 

@@ -48,7 +48,7 @@ class TorchRuntime:
             seq = CompactSeq(prefix, self.vocab, self.core, self.use_draft)
             position = self._tensor(prefix.position_P)[None]
             x = self.model.embed_prefix(
-                self._tensor(prefix.feature_PF)[None],
+                self._tensor(prefix.feature_PF).float()[None],
                 self._tensor(prefix.geometry_PG)[None],
                 self._tensor(prefix.line_P)[None],
             )

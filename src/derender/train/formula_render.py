@@ -1,0 +1,137 @@
+"""Pictures of formulas for training: grammar, TeX in several fonts, several resolutions; one shard file a run.
+
+A shard (.npz) holds grey pictures end to end ("ink", uint8), their sizes, target token numbers end to end, and the font
+of each. Pictures are clean: training degrades them anew each time it sees them. Does not train.
+
+    python -m derender.train.formula_render --count 4000 --seed 1 --out formulas_1.npz
+    python -m derender.train.formula_render --count 500 --seed 9000 --held-out --out held.npz
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from derender.formula.spelling import target_tokens
+from derender.formula.tex import MATH_FONTS, typeset
+from derender.formula.vocabulary import encode_tokens
+from derender.train.formula_grammar import draw_formula
+
+HELD_OUT_FONTS = ("pxfonts",)
+TRAIN_FONTS = tuple(f for f in MATH_FONTS if f not in HELD_OUT_FONTS)
+DPI = (100, 220)
+MAX_TOKENS, MAX_WIDTH = 160, 1600
+_BATCH = 500
+
+
+@dataclass(frozen=True)
+class FormulaPicture:
+    """grey_HW: uint8, 255 is paper, cut to the ink and 4 pt around; ids: target tokens without an end mark."""
+
+    grey_HW: npt.NDArray[np.uint8]
+    ids: tuple[int, ...]
+    font: str
+    dpi: int
+
+
+def held_out(ids: Sequence[int]) -> bool:
+    """Whether a formula belongs to the held-out tenth: by its tokens, so the same for every seed and font."""
+    return sum(i * (k + 1) * 2654435761 for k, i in enumerate(ids)) // 64 % 10 == 0
+
+
+def draw_pictures(rng: np.random.Generator, count: int, held: bool = False) -> Iterator[FormulaPicture]:
+    """`count` pictures of distinct formulas; RuntimeError where TeX cannot be run at all. Needs pdflatex."""
+    fonts = HELD_OUT_FONTS if held else TRAIN_FONTS
+    seen: set[tuple[int, ...]] = set()
+    made = failed = 0
+    while made < count:
+        batch: list[tuple[str, tuple[int, ...]]] = []
+        while len(batch) < min(_BATCH, count - made + 8):
+            source = draw_formula(rng)
+            ids = encode_tokens(target_tokens(source))
+            if not ids or len(ids) > MAX_TOKENS or tuple(ids) in seen or held_out(ids) != held:
+                continue
+            seen.add(tuple(ids))
+            batch.append((source, tuple(ids)))
+        before = made
+        for picture in _render(rng, batch, fonts[int(rng.integers(len(fonts)))]):
+            yield picture
+            made += 1
+            if made == count:
+                return
+        failed = 0 if made > before else failed + 1
+        if failed == 3:
+            raise RuntimeError("TeX made no page in three runs: is pdflatex with its fonts installed?")
+
+
+def _render(rng: np.random.Generator, batch: list[tuple[str, tuple[int, ...]]], font: str) -> Iterator[FormulaPicture]:
+    import pypdfium2
+
+    result = typeset([source for source, _ in batch], font)
+    if result is None:
+        return
+    document = pypdfium2.PdfDocument(result.pdf)
+    try:
+        for page, good, (_, ids) in zip(document, result.good, batch, strict=True):
+            dpi = int(rng.integers(DPI[0], DPI[1] + 1))
+            if not good or page.get_width() * dpi / 72 > MAX_WIDTH:
+                continue
+            raw = page.render(scale=dpi / 72, grayscale=True).to_numpy()
+            grey_HW = raw[..., 0] if raw.ndim == 3 else raw
+            if grey_HW.min() < 128:
+                yield FormulaPicture(np.ascontiguousarray(grey_HW), ids, font, dpi)
+    finally:
+        document.close()
+
+
+def save_pictures(pictures: Sequence[FormulaPicture], path: Path) -> None:
+    """Writes one shard; nothing half-written stays behind."""
+    part = path.with_suffix(".part.npz")
+    np.savez_compressed(
+        part,
+        ink=np.concatenate([p.grey_HW.ravel() for p in pictures]),
+        sizes_N2=np.array([p.grey_HW.shape for p in pictures], np.int32),
+        ids=np.concatenate([np.array(p.ids, np.int16) for p in pictures]),
+        lengths_N=np.array([len(p.ids) for p in pictures], np.int32),
+        dpi_N=np.array([p.dpi for p in pictures], np.int32),
+        fonts_N=np.array([p.font for p in pictures]),
+    )
+    part.replace(path)
+
+
+def load_pictures(path: Path) -> list[FormulaPicture]:
+    """The pictures of one shard, in order."""
+    with np.load(path) as file:
+        sizes_N2, lengths_N = file["sizes_N2"], file["lengths_N"]
+        ink = np.split(file["ink"], np.cumsum(sizes_N2.prod(1))[:-1])
+        ids = np.split(file["ids"], np.cumsum(lengths_N)[:-1])
+        fonts, dpi = file["fonts_N"], file["dpi_N"]
+    return [
+        FormulaPicture(ink[i].reshape(sizes_N2[i]), tuple(int(t) for t in ids[i]), str(fonts[i]), int(dpi[i]))
+        for i in range(len(sizes_N2))
+    ]
+
+
+def main() -> None:
+    """Command line: see the module's docstring."""
+    parser = argparse.ArgumentParser(description="Pictures of grammar-made formulas, typeset by TeX.")
+    parser.add_argument("--count", type=int, default=4000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--held-out", action="store_true", help="held-out formulas in held-out fonts")
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    pictures = list(draw_pictures(np.random.default_rng(args.seed), args.count, args.held_out))
+    save_pictures(pictures, args.out)
+    lengths = sorted(len(p.ids) for p in pictures)
+    print(
+        f"{len(pictures)} pictures, {lengths[len(lengths) // 2]} tokens in the median, {args.out.stat().st_size} bytes"
+    )
+
+
+if __name__ == "__main__":
+    main()

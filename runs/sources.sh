@@ -25,3 +25,12 @@ fonts="cmu cardo adf-accanthis adf-baskervald adf-berenis adf-gillius adf-ikariu
  arphic-ukai noto-cjk lxgw-wenkai smiley-sans ipafont-mincho oflb-asana-math elstob millimetre"
 # shellcheck disable=SC2046,SC2086
 apt-get install -y --no-install-recommends $(printf 'fonts-%s ' $fonts)
+
+# Fraktur, Schwabacher and Gothic with the long s: three faces out of a large package
+apt-get download texlive-fonts-extra
+faces=/usr/local/share/fonts/blackletter
+mkdir -p "$faces" yfonts
+dpkg-deb --fsys-tarfile texlive-fonts-extra_*.deb | tar x -C yfonts --wildcards '*/yfonts-otf/y*.otf'
+find yfonts -name 'y*.otf' -exec cp {} "$faces/" \;
+rm -r yfonts texlive-fonts-extra_*.deb
+fc-cache -f

@@ -50,8 +50,10 @@ def test_writes_all_files(tmp_path: Path) -> None:
         "sample.html",
         "sample.json",
         "sample.md",
+        "sample_chunks.jsonl",
         "sample_content_list.json",
         "sample_layout.pdf",
+        "sample_tables.xlsx",
     ]
     assert tree(tmp_path) == [f"sample/{name}" for name in names] and {p.name for p in paths} == {
         Path(n).name for n in names

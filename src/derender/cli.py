@@ -79,6 +79,7 @@ def parse(
     resume: cli_options.Resume = False,
     keep_paratext: cli_options.KeepParatext = False,
     page_markers: cli_options.PageMarkers = False,
+    no_join_tables: cli_options.NoJoinTables = False,
     tokens: cli_options.Tokens = False,
     trace: cli_options.Trace = False,
     mode: cli_options.Mode = cli_options.ModeChoice.auto,
@@ -119,6 +120,7 @@ def parse(
         pages=pages,
         password=password,
         tokens=tokens,
+        join_tables=not no_join_tables,
         decode=_decode_config(decode, threshold, rule, block, trace),
         **{key: value for key, value in given.items() if value is not None},
     )

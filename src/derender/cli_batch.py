@@ -50,6 +50,10 @@ class BatchOptions:
             raise UsageError("--resume needs files of an earlier run, and --stdout writes none")
         if self.resume and "json" not in self.formats:
             raise UsageError("--resume needs json among the formats: it tells finished documents by it")
+        if "xlsx" in self.formats:
+            from derender.assemble.sheets import require_xlsx
+
+            require_xlsx()  # before hours of work, not after
         if self.page_markers and "md" not in self.formats:
             raise UsageError("--page-markers marks pages in Markdown: add md to --format")
         if self.out is not None and self.out.exists() and not self.out.is_dir():

@@ -96,7 +96,8 @@ Formats = Annotated[
         "--format",
         metavar="LIST",
         help="What to write: md, json, html, content-list (MinerU's flat list), overlay (a PDF with the regions drawn "
-        "over the pages). "
+        "over the pages), chunks (passages under their headings, for retrieval), csv (a file for each table), xlsx "
+        "(the tables as one workbook). "
         f"[default: {DEFAULT_FORMATS}]",
         show_default=False,
         rich_help_panel=WHAT,
@@ -129,6 +130,14 @@ KeepParatext = Annotated[
 PageMarkers = Annotated[
     bool,
     typer.Option("--page-markers", help="Mark where pages begin in Markdown: <!-- page 3 -->.", rich_help_panel=WHAT),
+]
+NoJoinTables = Annotated[
+    bool,
+    typer.Option(
+        "--no-join-tables",
+        help="Leave tables that go on on the next page in parts (the JSON always has the parts).",
+        rich_help_panel=WHAT,
+    ),
 ]
 Tokens = Annotated[
     bool,
@@ -171,8 +180,8 @@ Decode = Annotated[
     DecodeChoice | None,
     typer.Option(
         metavar="exact|sliding|block|ar",
-        help="exact: draft many tokens at once, verify them in one forward, the text is that of ar; sliding: commit the "
-        "confident start of a moving window; block: fixed blocks, as in the paper; ar: one token at a time. "
+        help="exact: draft many tokens at once, verify them in one forward, the text is that of ar; sliding: commit "
+        "the confident start of a moving window; block: fixed blocks, as in the paper; ar: one token at a time. "
         "[default: exact]",
         show_default=False,
         rich_help_panel=DECODING,

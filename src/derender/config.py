@@ -29,7 +29,8 @@ class ParseOptions:
     mode: auto takes a PDF's own words where they can be trusted and reads the picture elsewhere; ocr never looks at
     them; text uses nothing else. pages: such as "1-3,7"; None = all. dpi: of rendered pages. password: of encrypted
     PDFs. orient: turn pages whose content lies on its side. threads: per model call. batch: regions decoded together.
-    tokens: keep every token and its confidence in the JSON.
+    tokens: keep every token and its confidence in the JSON. join_tables: show a table that goes on on the next page as
+    one.
     """
 
     mode: Mode = "auto"
@@ -40,6 +41,7 @@ class ParseOptions:
     threads: int = field(default_factory=default_threads)
     batch: int = 16
     tokens: bool = False
+    join_tables: bool = True
     decode: DecodeConfig = field(default_factory=DecodeConfig)
 
     def __post_init__(self) -> None:

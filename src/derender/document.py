@@ -95,7 +95,7 @@ class Region(_Model):
     confidence: float | None = Field(default=None, description="Mean token confidence, 0-1; None for text_layer")
     source: Source = "none"
     image: str | None = Field(default=None, description="Path of the cropped picture, relative to the document's JSON")
-    continues: str | None = Field(default=None, description="id of the region whose paragraph this one continues")
+    continues: str | None = Field(default=None, description="id of the region whose paragraph or table goes on here")
     status: Status = "ok"
     errors: list[str] = []
     trace: list[dict[str, Any]] | None = None

@@ -108,7 +108,7 @@ class Pipeline:
             self._take(run, result)
         pages = [run.done[n] for n in numbers]
         document = Document(name=source.name, pages=pages, page_count=source.page_count, warnings=list(source.warnings))
-        document = settle_document(structure(document))
+        document = settle_document(structure(document, self.options.join_tables))
         document.meta = self._meta(run, time.perf_counter() - began)
         return document
 

@@ -13,13 +13,15 @@ from dataclasses import dataclass, field
 from derender.assemble.captions import caption_targets
 from derender.assemble.join import HYPHENS, join_pair, vocabulary_of
 from derender.assemble.script import clean
+from derender.assemble.table_joins import joined_cells
 from derender.assemble.tables import html_to_cells
 from derender.document import PARATEXT, Cell, Document, Page, Region, RegionType
 
 
 @dataclass
 class Block:
-    """One region and what belongs to it. parts: (page, region) of every piece, the region itself first.
+    """One region and what belongs to it. parts: (page, region) of every piece of its paragraph or table, the region
+    itself first.
 
     captions: blocks that a figure or table shows itself; they are not in the list of blocks again.
     """
@@ -33,6 +35,12 @@ class Block:
     @property
     def type(self) -> RegionType:
         return self.region.type
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The cells of a table, those of the parts on later pages joined to them; [] when it is not read as one."""
+        tables = [cells for _, region in self.parts if (cells := table_cells(region))]
+        return joined_cells(tables) if tables else []
 
     @property
     def anchor(self) -> str:
@@ -69,6 +77,10 @@ def blocks(doc: Document, keep_paratext: bool = False) -> list[Block]:
     vocabulary: frozenset[str] | None = None
     for page, region in _regions(doc, keep_paratext):
         head = heads.get(region.continues) if region.continues else None
+        if head is not None and head.type is RegionType.TABLE and table_cells(region):
+            head.parts.append((page, region))
+            heads[region.id] = head
+            continue
         if head is not None and head.type is not RegionType.TABLE and region.text.strip():
             if vocabulary is None and head.text.endswith(tuple(HYPHENS)):
                 vocabulary = vocabulary_of(line.text for p in doc.pages for r in p.regions for line in r.lines)

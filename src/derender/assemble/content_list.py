@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from derender.assemble.blocks import Block, blocks, table_cells
+from derender.assemble.blocks import Block, blocks
 from derender.assemble.lists import INDENT, parse_items
 from derender.assemble.markdown import strip_math
 from derender.assemble.tables import cells_to_html
@@ -37,7 +37,7 @@ def _entry(block: Block) -> dict[str, Any]:
         extra = {"content": text} if text else {}
         return {"type": "image", "img_path": image, "image_caption": captions, "image_footnote": [], **extra}
     if kind is RegionType.TABLE:
-        cells = table_cells(region)
+        cells = block.cells
         body = cells_to_html(cells) if cells else ""
         extra = {"text": text} if text and not body else {}
         return {

@@ -1,4 +1,5 @@
-"""Writes a document's files: out/NAME/NAME.md, NAME.json, NAME_content_list.json, NAME.html, NAME_layout.pdf, images/.
+"""Writes a document's files: out/NAME/NAME.md, NAME.json, NAME_content_list.json, NAME.html, NAME_layout.pdf,
+NAME_chunks.jsonl, NAME_tables.xlsx, images/, tables/.
 
 All files are made in a temporary folder inside out/NAME and then renamed into place, the JSON last: a JSON that
 exists belongs to a finished document, and after an error nothing half-written is left. Does not decide names for
@@ -17,22 +18,27 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Literal, get_args
 
+from derender.assemble.chunks import chunks_jsonl
 from derender.assemble.content_list import to_content_list
 from derender.assemble.figures import PageImages, crop_figures
 from derender.assemble.html import to_html
 from derender.assemble.markdown import to_markdown
 from derender.assemble.overlay import write_overlay
+from derender.assemble.sheets import write_csv, write_xlsx
 from derender.assemble.structure import clean_text
 from derender.document import Document, load
 from derender.errors import UsageError
 
-Format = Literal["md", "json", "html", "content-list", "overlay"]
+Format = Literal["md", "json", "html", "content-list", "overlay", "chunks", "csv", "xlsx"]
 FORMATS: tuple[Format, ...] = get_args(Format)
+_FOLDERS = ("images", "tables")  # csv has a file for each table, in the latter
 _SUFFIX: dict[Format, str] = {
     "md": ".md",
     "html": ".html",
     "content-list": "_content_list.json",
     "overlay": "_layout.pdf",
+    "chunks": "_chunks.jsonl",
+    "xlsx": "_tables.xlsx",
     "json": ".json",  # last: it marks the document as finished
 }
 _RESERVED = frozenset(["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))])
@@ -62,9 +68,10 @@ def unique_name(stem: str, taken: Collection[str]) -> str:
 
 
 def output_files(out_dir: str | os.PathLike[str], name: str, formats: Iterable[Format]) -> list[Path]:
-    """Where `write_outputs` puts the file of each format, pictures aside. Raises UsageError for an unknown format."""
+    """Where `write_outputs` puts the file of each format, pictures and CSV files aside. Raises UsageError for an
+    unknown format."""
     wanted = list(formats)
-    unknown = [fmt for fmt in wanted if fmt not in _SUFFIX]
+    unknown = [fmt for fmt in wanted if fmt not in FORMATS]
     if unknown:
         raise UsageError(f"unknown format {unknown[0]!r}; known are {', '.join(FORMATS)}")
     folder = Path(out_dir) / safe_name(name)
@@ -80,7 +87,7 @@ def write_outputs(
     keep_paratext: bool = False,
     page_markers: bool = False,
 ) -> list[Path]:
-    """Writes the chosen formats and the pictures they show; returns the files' paths, pictures included.
+    """Writes the chosen formats and the pictures they show; returns the files' paths, pictures and CSV files included.
 
     name: of the folder and files, made safe; doc.name by default. page_images gives page pictures (figures.py);
     without it no picture is cut and the overlay has white pages. Raises OSError when the disk does, after taking
@@ -95,10 +102,10 @@ def write_outputs(
     stage = Path(tempfile.mkdtemp(prefix=".writing-", dir=folder))
     try:
         _write_all(clean_text(doc), stage, name, wanted, page_images, keep_paratext, page_markers)
-        pictures = sorted(path.relative_to(stage) for path in (stage / "images").glob("*"))
-        if pictures:
-            (folder / "images").mkdir(exist_ok=True)
-        for relative in [*pictures, *(target.relative_to(folder) for target in targets)]:
+        parts = sorted(path.relative_to(stage) for sub in _FOLDERS for path in (stage / sub).glob("*"))
+        for sub in {part.parts[0] for part in parts}:
+            (folder / sub).mkdir(exist_ok=True)
+        for relative in [*parts, *(target.relative_to(folder) for target in targets)]:
             os.replace(stage / relative, folder / relative)
     except BaseException:
         shutil.rmtree(stage, ignore_errors=True)
@@ -107,7 +114,7 @@ def write_outputs(
                 path.rmdir()
         raise
     shutil.rmtree(stage, ignore_errors=True)
-    return [*targets, *(folder / relative for relative in pictures)]
+    return [*targets, *(folder / relative for relative in parts)]
 
 
 def _write_all(
@@ -119,7 +126,7 @@ def _write_all(
     keep_paratext: bool,
     page_markers: bool,
 ) -> None:
-    if page_images is not None and set(wanted) - {"overlay"}:
+    if page_images is not None and set(wanted) - {"overlay", "csv", "xlsx"}:
         doc = crop_figures(doc, page_images, stage)
     base = stage / name
     if "md" in wanted:
@@ -130,6 +137,12 @@ def _write_all(
         _text(f"{base}_content_list.json", json.dumps(to_content_list(doc), ensure_ascii=False, indent=1) + "\n")
     if "overlay" in wanted:
         write_overlay(doc, page_images or (lambda number: None), f"{base}_layout.pdf")
+    if "chunks" in wanted:
+        _text(f"{base}_chunks.jsonl", chunks_jsonl(doc))
+    if "csv" in wanted:
+        write_csv(doc, stage / "tables")
+    if "xlsx" in wanted:
+        write_xlsx(doc, Path(f"{base}_tables.xlsx"))
     if "json" in wanted:
         _text(f"{base}.json", doc.to_json() + "\n")
 

@@ -13,7 +13,7 @@ import re
 from html import escape
 from pathlib import Path
 
-from derender.assemble.blocks import Block, blocks, table_cells
+from derender.assemble.blocks import Block, blocks
 from derender.assemble.lists import Item, parse_items
 from derender.assemble.markdown import INLINE_MATH, picture_name, picture_path, strip_math
 from derender.assemble.script import direction, language
@@ -108,7 +108,7 @@ def _block(block: Block, image_dir: str, root: Path | None) -> str:
 def _figure(block: Block, image_dir: str, root: Path | None) -> str:
     region = block.region
     pieces = []
-    cells = table_cells(region)
+    cells = block.cells
     if cells:
         pieces.append(cells_to_html(cells))
     else:

@@ -48,7 +48,7 @@ def to_markdown(
             pieces += [_marker(page.number) for page in doc.pages if shown < page.number <= block.page.number]
             shown, running = block.page.number, []
         if block.type is not RegionType.LIST or not block.text:
-            pieces += _block(block, image_dir)
+            pieces += block_markdown(block, image_dir)
             running = []
             continue
         lead, items = _lead_and_items(block)
@@ -57,7 +57,7 @@ def to_markdown(
         else:
             if not lead and running:
                 pieces.append("<!-- -->")  # or a reader would make one list of the two
-            pieces += _block(block, image_dir)
+            pieces += block_markdown(block, image_dir)
             running = []
         running += items
     if page_markers:
@@ -84,11 +84,12 @@ def _lead_and_items(block: Block) -> tuple[list[Item], list[Item]]:
     return [item for item in items if item.lead], [item for item in items if not item.lead]
 
 
-def _block(block: Block, image_dir: str) -> list[str]:
+def block_markdown(block: Block, image_dir: str = "images") -> list[str]:
+    """One block's pieces of Markdown, captions included, to be set apart by blank lines."""
     region, text = block.region, block.text
     above = [b for b in block.captions if b.region.order < region.order]
     below = [b for b in block.captions if b.region.order >= region.order]
-    pieces = [piece for b in above for piece in _block(b, image_dir)]
+    pieces = [piece for b in above for piece in block_markdown(b, image_dir)]
     if region.type is RegionType.TITLE and text:
         pieces.append(_heading(text, region.level or 1, region.source == "text_layer"))
     elif region.type is RegionType.LIST and text:
@@ -110,7 +111,7 @@ def _block(block: Block, image_dir: str) -> list[str]:
             pieces.append(escape_block(text, region.source == "text_layer"))
         elif not region.image:
             pieces.append(_missing(block))
-    return pieces + [piece for b in below for piece in _block(b, image_dir)]
+    return pieces + [piece for b in below for piece in block_markdown(b, image_dir)]
 
 
 def _heading(text: str, level: int, plain: bool) -> str:
@@ -130,7 +131,7 @@ def _list(items: list[Item], plain: bool) -> str:
 
 def _table(block: Block) -> list[str]:
     region = block.region
-    cells = table_cells(region)
+    cells = block.cells
     plain = region.source == "text_layer"
     table = cells_to_markdown(cells, lambda text: escape_inline(text, plain).replace("|", "\\|"))
     return [table if table is not None else cells_to_html(cells, pretty=True)]

@@ -15,6 +15,7 @@ from derender.assemble.headings import level_titles
 from derender.assemble.lists import mark_lists
 from derender.assemble.paratext import mark_paratext
 from derender.assemble.script import clean
+from derender.assemble.table_joins import mark_joined_tables
 from derender.document import Document, Region
 
 Stage = Callable[[Document], Document]
@@ -52,8 +53,9 @@ STAGES: tuple[Stage, ...] = (
 )
 
 
-def structure(doc: Document) -> Document:
-    """All stages in order. The given document is left as it was."""
+def structure(doc: Document, join_tables: bool = True) -> Document:
+    """All stages in order. The given document is left as it was. join_tables: link tables that go on on the next
+    page."""
     for stage in STAGES:
         doc = stage(doc)
-    return doc
+    return mark_joined_tables(doc) if join_tables else doc

@@ -1,4 +1,5 @@
-"""`derender bench`: arguments, messages and files of the benchmarks. Measuring is in speed.py and sweep.py."""
+"""`derender bench`: arguments, messages and files of the benchmarks. Measuring is in speed.py, sweep.py and
+score/peers.py."""
 
 from __future__ import annotations
 
@@ -9,12 +10,12 @@ import typer
 
 from derender.errors import UsageError
 
-app = typer.Typer(no_args_is_help=True, help="Measure how fast the decode modes are, and what speed costs.")
+app = typer.Typer(no_args_is_help=True, help="Measure decode modes, and derender beside other readers.")
 
 
 @app.callback()
 def bench() -> None:
-    """Measure how fast the decode modes are, and what speed costs."""
+    """Measure decode modes, and derender beside other readers."""
 
 
 @app.command()
@@ -69,6 +70,35 @@ def speed(
         report = measure_speed(found, tower.vocab, runtimes, options, say)
     report.notes += notes
     _write(report, threads, clock, _model(weights, checkpoint), out)
+
+
+@app.command()
+def peers(
+    evalset: Annotated[Path, typer.Argument(help="Evaluation-set folder (with manifest.jsonl).")],
+    tasks: Annotated[str, typer.Option(help="Tasks of the set: text,pages,formula,table.")] = "text,pages",
+    readers: Annotated[
+        str, typer.Option(help="derender, tesseract (the program), rapidocr, rapidocr-full.")
+    ] = "derender,rapidocr,tesseract",
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many files of each task and group.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the table to this file too.")] = None,
+) -> None:
+    """Read the same files with derender and with other programs: accuracy, time and memory in one table.
+
+    Readers run one after another, each in a process of its own; one that is not installed is named and left out.
+    """
+    from rich.console import Console
+
+    from derender.errors import InputError
+    from derender.score.peers import bench_peers, print_peers, write_peers
+
+    if not (evalset / "manifest.jsonl").is_file():
+        raise InputError(f"{evalset.name} is no evaluation set: it has no manifest.jsonl")
+    results = bench_peers(evalset, _words(tasks), _words(readers), limit)
+    print_peers(results, Console())
+    if json_file is not None:
+        write_peers(results, json_file)
+    if all(r.report is None for r in results):
+        raise InputError("no reader could be run")
 
 
 def _model(weights: Path | None, checkpoint: Path | None) -> dict[str, object]:

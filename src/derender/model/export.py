@@ -165,7 +165,9 @@ def decoder_graph(model: Decoder, scales: dict[str, float]) -> Graph:
 
 
 def prefill_graph(model: Decoder, scales: dict[str, float]) -> Graph:
-    """Keys and values of the prefix, on the same grids as decoder_graph's. Inputs feature (1,P,F), geometry (1,P,G), line (1,P,1) as 0 or 1, position (1,P); outputs per layer k (1,G,E,P)
+    """Keys and values of the prefix, on the same grids as decoder_graph's.
+
+    Inputs feature (1,P,F), geometry (1,P,G), line (1,P,1) as 0 or 1, position (1,P); outputs per layer k (1,G,E,P)
     and v (1,G,P,E). Float32: it runs once a region."""
     c = model.c
     kv, e, half = c.kv_heads, c.head_dim, c.head_dim // 2

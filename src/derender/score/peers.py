@@ -64,6 +64,24 @@ def print_peers(results: Sequence[PeerResult], console: Console) -> None:
             console.print(f"{r.reader}: {r.error}", markup=False, highlight=False)
 
 
+def write_peers(results: Sequence[PeerResult], path: Path) -> None:
+    """The table as JSON: for each reader its totals, seconds by task, pages, peak memory, and error."""
+    rows = [
+        {
+            "reader": r.reader,
+            "error": r.error,
+            "peak_mb": round(r.peak_mb),
+            "pages": r.report.pages if r.report else 0,
+            "seconds": r.report.seconds if r.report else {},
+            "totals": [vars(t) for t in r.report.totals] if r.report else [],
+        }
+        for r in results
+    ]
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(json.dumps(rows, indent=1))
+    os.replace(temporary, path)
+
+
 def _total(report: ScoreReport | None, task: str, metric: str) -> str:
     try:
         return f"{100 * report.total(task, metric):.2f}" if report else "–"

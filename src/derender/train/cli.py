@@ -92,6 +92,8 @@ def run(
     counted: Annotated[bool, typer.Option(help="Character-count positions, or positions by place.")] = True,
     copying: Annotated[bool, typer.Option(help="Start with an output that copies the draft, or at random.")] = True,
     seed: Annotated[int, typer.Option(help="Seed of weights and noise.")] = 0,
+    micro: Annotated[int, typer.Option(help="Target tokens of one accumulation step.")] = 320,
+    device: Annotated[str, typer.Option(help="cpu, or cuda (bfloat16 products).")] = "cpu",
     threads: Threads = 2,
 ) -> None:
     """Train the decoder on shards; resumes where the folder holds a checkpoint."""
@@ -109,6 +111,8 @@ def run(
         raise UsageError("stage 2 needs the hard set of `derender train mine` (--hard), and only stage 2 takes one")
     if objective not in ("hybrid", "paper") or weighting not in ("mean", "inverse"):
         raise UsageError("the objective is hybrid or paper, the weighting mean or inverse")
+    if device != "cpu" and not torch.cuda.is_available():
+        raise UsageError(f"this PyTorch has no device {device!r}: use cpu")
     lengths = tuple(int(b) for b in blocks.split(","))
     vocab = Tower(threads=1).vocab
     if init is None:
@@ -127,6 +131,8 @@ def run(
         clusters=clusters,
         certainty=certainty,
         seed=seed,
+        micro=micro,
+        device=device,
         threads=threads,
         noise=NoiseConfig(blocks=lengths),
     )

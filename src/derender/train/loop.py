@@ -35,7 +35,8 @@ from derender.train.objective import collate, extra_candidates, sums_of, weights
 class TrainConfig:
     """rows: clean tokens a batch holds, padding included; micro: those of one accumulation step (small ones are faster
     on a CPU, where big attention masks are memory traffic); reload: steps between looks for new shards; weighting:
-    mean (over masked positions) or inverse (1/t); clusters: groups to balance the drawing by (0: none)."""
+    mean (over masked positions) or inverse (1/t); clusters: groups to balance the drawing by (0: none); device: cpu, or
+    cuda, where products are computed in bfloat16."""
 
     steps: int = 4000
     rows: int = 1024
@@ -57,6 +58,7 @@ class TrainConfig:
     save_every: int = 200
     reload: int = 400
     threads: int = 2
+    device: str = "cpu"
     noise: NoiseConfig = field(default_factory=NoiseConfig)
 
 
@@ -181,7 +183,7 @@ class Trainer:
     """One run in folder `out` (checkpoint.pt, log.csv). Resumes when the folder holds a checkpoint."""
 
     def __init__(self, model: Decoder, shards: ShardSet, config: TrainConfig, out: Path) -> None:
-        self.model, self.shards, self.config, self.out = model, shards, config, out
+        self.model, self.shards, self.config, self.out = model.to(config.device), shards, config, out
         out.mkdir(parents=True, exist_ok=True)
         self.ema = copy.deepcopy(model).requires_grad_(False)
         decayed = [p for p in model.parameters() if p.ndim > 1]
@@ -192,7 +194,7 @@ class Trainer:
             betas=config.betas,
         )
         self.step = 0
-        self.core = model.core_ids.numpy()
+        self.core, self.core_index = model.core_ids.cpu().numpy(), model.core_index.cpu()
         checkpoint = out / "checkpoint.pt"
         if checkpoint.exists():
             data = torch.load(checkpoint, map_location="cpu", weights_only=True)
@@ -222,16 +224,18 @@ class Trainer:
         mask_id = self.shards.vocab.mask_id
         certainty = c.certainty if self.step >= c.certainty_from * c.steps else 0.0
         per = max(1, c.micro // max(len(k.clean) for k in chunks))
-        index = self.model.core_index
+        index = self.core_index
         extra = extra_candidates(chunks, index)
-        parts = [collate(chunks[i : i + per], index, mask_id, extra) for i in range(0, len(chunks), per)]
+        starts = range(0, len(chunks), per)
+        parts = [collate(chunks[i : i + per], index, mask_id, extra).to(c.device) for i in starts]
         inverse = c.weighting == "inverse"
         weights = [weights_of(b, inverse) for b in parts]
         w_masked, w_next = (max(sum(w[k] for w in weights), 1e-6) for k in range(2))
         self.optimiser.zero_grad(set_to_none=True)
         total = {"masked": 0.0, "next": 0.0, "masked_right": 0.0, "next_right": 0.0}
         for b in parts:
-            s = sums_of(self.model, b, mask_id, certainty > 0, inverse)
+            with torch.autocast(c.device.split(":")[0], torch.bfloat16, enabled=c.device != "cpu"):
+                s = sums_of(self.model, b, mask_id, certainty > 0, inverse)
             masked, nxt = s.masked / w_masked, s.next / w_next
             loss = masked if c.objective == "paper" else 0.5 * (masked + nxt)
             (loss + certainty * s.entropy / w_masked).backward()

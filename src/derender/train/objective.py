@@ -12,7 +12,7 @@ Legend as in dataset.py; R rows, S keys.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -51,6 +51,11 @@ class Batch:
     extra: Tensor
     column: Tensor
     tokens: int
+
+    def to(self, device: str) -> Batch:
+        """The same batch with its tensors on `device`."""
+        moved = {f.name: getattr(self, f.name) for f in fields(self)}
+        return Batch(**{k: v.to(device) if isinstance(v, Tensor) else v for k, v in moved.items()})
 
 
 def extra_candidates(chunks: Sequence[Chunk], core_index: Tensor) -> np.ndarray:
@@ -129,9 +134,9 @@ def visibility(b: Batch, reach_columns: float, reach_text: float) -> Tensor:
     see = key_clean & (b.index[:, None, :] < before)
     see |= (q_stream > 0) & (k_stream == q_stream) & (b.block[:, :, None] == b.block[:, None, :])
     # padding rows see themselves, lest their softmax be empty
-    see |= torch.eye(see.shape[1], dtype=torch.bool) & (q_stream < 0)
+    see |= torch.eye(see.shape[1], dtype=torch.bool, device=see.device) & (q_stream < 0)
     far_or_never = torch.where(see_prefix & (q_stream >= 0), far, -NEVER)
-    return torch.cat([far_or_never, torch.zeros(see.shape).masked_fill_(~see, -NEVER)], 2)
+    return torch.cat([far_or_never, torch.zeros(see.shape, device=see.device).masked_fill_(~see, -NEVER)], 2)
 
 
 @dataclass(frozen=True)
@@ -169,13 +174,14 @@ def sums_of(model: Decoder, b: Batch, mask_id: int, certainty: bool = False, inv
     logits = model.logits(x[wanted], b.extra)
     truth = b.truth[wanted]
     noisy = (b.stream > 0)[wanted]
+    logits = logits.float()
     each = F.cross_entropy(logits, truth, reduction="none")
     weight = b.weight[:, None].expand_as(b.truth)[wanted]
     w_noisy, w_clean = weight * noisy, weight * ~noisy
     if inverse_time:
         w_noisy = w_noisy / b.time[wanted].clamp(min=LEAST_TIME)
     right = logits.detach().argmax(-1) == truth
-    entropy = torch.zeros(())
+    entropy = torch.zeros((), device=logits.device)
     if certainty:
         log_p = logits.log_softmax(-1)
         entropy = (-(log_p.exp() * log_p).sum(-1) * w_noisy * right).sum()

@@ -100,6 +100,7 @@ class OnnxRuntime:
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 3
+        options.enable_mem_pattern = False  # see Tower
         providers = ["CPUExecutionProvider"]
         self.decoder: Any = ort.InferenceSession(str(folder / "decoder.onnx"), options, providers=providers)
         self.prefiller: Any = ort.InferenceSession(str(folder / "prefill.onnx"), options, providers=providers)

@@ -104,6 +104,8 @@ class Tower:
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 3
+        # Each new input size would leave a plan of its buffers behind: memory would grow with every page.
+        options.enable_mem_pattern = False
         self.session: Any = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         characters = self.session.get_modelmeta().custom_metadata_map.get("character")
         if characters is None:

@@ -66,6 +66,7 @@ class LineDetector:
         settings.log_severity_level = 4
         # The arena would keep the largest page's buffers for ever (input sizes differ from page to page).
         settings.enable_cpu_mem_arena = False
+        settings.enable_mem_pattern = False  # see model.tower.Tower
         self._session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
         self._post = DBPostProcess(
             thresh=0.3, box_thresh=self.options.line_threshold, max_candidates=5000, unclip_ratio=1.6, use_dilation=True

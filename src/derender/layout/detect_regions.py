@@ -56,6 +56,7 @@ class RegionDetector:
         settings.intra_op_num_threads = self.options.threads
         settings.inter_op_num_threads = 1
         settings.log_severity_level = 4
+        settings.enable_mem_pattern = False  # see model.tower.Tower
         session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
         labels = session.get_modelmeta().custom_metadata_map["character"].splitlines()
         unknown = set(labels) - set(_TYPES)

@@ -10,8 +10,9 @@ half=$(((shards + 1) / 2))
 mkdir -p "$out"
 # one thread a process is faster than two threads in one: the tower's pictures are small
 derender train data --root "$data" --out "$out/shards" --shards "$half" --regions "$regions" &
+other=$!
 derender train data --root "$data" --out "$out/shards" --first "$half" --shards "$((shards - half))" --regions "$regions"
-wait
+wait "$other"
 derender train data --root "$data" --out "$out/held" --shards 1 --regions 64 --seed 9 --held-out
 derender train run --shards "$out/shards" --out "$out/run" --steps "$steps" --warmup 30 --threads 2
 derender train export "$out/run/checkpoint.pt" "$out/weights" --shards "$out/shards"

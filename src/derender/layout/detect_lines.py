@@ -18,6 +18,7 @@ from derender.document import Box
 from derender.errors import ModelError
 from derender.layout.letters import Letters, find_letters, small_print
 from derender.layout.types import LayoutOptions, TextLineBox, area, box_of, intersection
+from derender.onnx_session import open_session
 from derender.recognise.types import Image, Quad
 
 _STRIDE = 32  # the network's input sides are multiples of this
@@ -53,21 +54,13 @@ class LineDetector:
         self._post: Any = None
 
     def _load(self) -> None:
-        import onnxruntime
         import rapidocr
         from rapidocr.ch_ppocr_det.utils import DBPostProcess
 
         path = Path(rapidocr.__file__).parent / "models" / _MODEL
         if not path.is_file():
             raise ModelError(f"the rapidocr package does not contain {_MODEL}; install rapidocr 3.10 or newer")
-        settings = onnxruntime.SessionOptions()
-        settings.intra_op_num_threads = self.options.threads
-        settings.inter_op_num_threads = 1
-        settings.log_severity_level = 4
-        # The arena would keep the largest page's buffers for ever (input sizes differ from page to page).
-        settings.enable_cpu_mem_arena = False
-        settings.enable_mem_pattern = False  # see model.tower.Tower
-        self._session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
+        self._session = open_session(path, self.options.threads, log_level=4)
         self._post = DBPostProcess(
             thresh=0.3, box_thresh=self.options.line_threshold, max_candidates=5000, unclip_ratio=1.6, use_dilation=True
         )

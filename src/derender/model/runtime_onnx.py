@@ -23,6 +23,7 @@ from derender.model.rows import CompactSeq, RowArrays, compact_spec, pad_rows, r
 from derender.model.slots import Slots, SlotState
 from derender.model.tokens import Vocab
 from derender.model.tower import WEIGHTS
+from derender.onnx_session import open_session
 
 F32 = npt.NDArray[np.float32]
 FILES = ("decoder.onnx", "prefill.onnx", "tables.npz", "config.json")
@@ -85,8 +86,6 @@ class OnnxRuntime:
     """
 
     def __init__(self, vocab: Vocab, folder: Path | None = None, threads: int = 2, use_draft: bool = True) -> None:
-        import onnxruntime as ort
-
         folder = folder or WEIGHTS
         for name in FILES:
             if not (folder / name).is_file():
@@ -97,13 +96,8 @@ class OnnxRuntime:
         if len(tables["class_rows"]) != len(vocab):
             raise ModelError(f"the decoder knows {len(tables['class_rows'])} tokens, the tower {len(vocab)}")
         self.embedder = Embedder(tables, vocab)
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.log_severity_level = 3
-        options.enable_mem_pattern = False  # see Tower
-        providers = ["CPUExecutionProvider"]
-        self.decoder: Any = ort.InferenceSession(str(folder / "decoder.onnx"), options, providers=providers)
-        self.prefiller: Any = ort.InferenceSession(str(folder / "prefill.onnx"), options, providers=providers)
+        self.decoder = open_session(folder / "decoder.onnx", threads)
+        self.prefiller = open_session(folder / "prefill.onnx", threads)
         self.vocab, self.use_draft = vocab, use_draft
         self.spec = compact_spec(self.config, vocab, "compact/onnx")
         c = self.config

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from derender.errors import ModelError
 from derender.model.tokens import Vocab, vocab_from_charset
+from derender.onnx_session import open_session
 
 HEIGHT = 48
 STRIDE = 8
@@ -96,17 +96,10 @@ class Tower:
     """Runs the tower. threads: ONNX Runtime's threads within one call. Raises ModelError when the file is unusable."""
 
     def __init__(self, path: str | Path | None = None, threads: int = 2, batch_pixels: int = 6000) -> None:
-        import onnxruntime as ort
-
         path = Path(path) if path is not None else WEIGHTS / "tower.onnx"
         if not path.is_file():
             raise ModelError(f"the vision tower's weights are missing: {path.name}")
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.log_severity_level = 3
-        # Each new input size would leave a plan of its buffers behind: memory would grow with every page.
-        options.enable_mem_pattern = False
-        self.session: Any = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        self.session = open_session(path, threads)
         characters = self.session.get_modelmeta().custom_metadata_map.get("character")
         if characters is None:
             raise ModelError(f"{path.name} carries no character list")

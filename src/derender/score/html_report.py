@@ -12,6 +12,7 @@ import io
 from html import escape
 from pathlib import Path
 
+from derender.score.report import write_whole
 from derender.score.run import worst
 from derender.score.types import Sample, ScoreReport
 
@@ -44,10 +45,7 @@ def write_html(report: ScoreReport, path: Path, folder: Path | None = None, n: i
     parts.append("<h2>Worst first</h2><p>Left: read; <del>red</del> is not in the truth. Right: truth; ")
     parts.append("<ins>green</ins> was not read.</p>")
     parts += [_section(s, folder) for s in worst(report, n)]
-    part = path.with_name(path.name + ".part")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part.write_text("\n".join(parts) + "</html>\n", "utf-8")
-    part.replace(path)
+    write_whole(path, "\n".join(parts) + "</html>\n")
 
 
 def diff_html(pred: str, truth: str) -> tuple[str, str]:

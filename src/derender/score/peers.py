@@ -21,7 +21,7 @@ from rich.table import Table
 
 from derender.errors import DerenderError
 from derender.score.readers import make_reader
-from derender.score.report import read_json, write_json
+from derender.score.report import read_json, write_json, write_whole
 from derender.score.run import score_evalset
 from derender.score.types import ScoreReport
 
@@ -77,9 +77,7 @@ def write_peers(results: Sequence[PeerResult], path: Path) -> None:
         }
         for r in results
     ]
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(json.dumps(rows, indent=1))
-    os.replace(temporary, path)
+    write_whole(path, json.dumps(rows, indent=1))
 
 
 def _total(report: ScoreReport | None, task: str, metric: str) -> str:

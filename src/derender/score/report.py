@@ -29,10 +29,15 @@ def to_dict(report: ScoreReport) -> dict[str, Any]:
 
 
 def write_json(report: ScoreReport, path: Path) -> None:
-    """Writes the report under a temporary name first, so that no half file is left."""
+    """Writes the report as JSON."""
+    write_whole(path, json.dumps(to_dict(report), ensure_ascii=False, indent=1) + "\n")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes a text file under a temporary name first, so that no half file is left; makes its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(to_dict(report), ensure_ascii=False, indent=1) + "\n", "utf-8")
+    part.write_text(text, "utf-8")
     part.replace(path)
 
 

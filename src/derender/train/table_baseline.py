@@ -20,6 +20,7 @@ from derender.assemble.tables import cells_to_html
 from derender.document import Cell
 from derender.score.teds import teds, teds_s
 from derender.table.grid import grid_from_lines
+from derender.table.read import table_reading
 from derender.train.table_data import CLEAN, TableSample, pointers, tables
 
 
@@ -44,17 +45,8 @@ def truth_cells(sample: TableSample) -> list[Cell]:
 def grid_cells(sample: TableSample) -> list[Cell]:
     """The rule-based grid's cells for the same boxes and rules, texts as in truth_cells."""
     grid = grid_from_lines(sample.boxes, sample.rules, sample.size)
-    return [
-        Cell(
-            row=cell.row,
-            col=cell.col,
-            rowspan=cell.rowspan,
-            colspan=cell.colspan,
-            header=cell.header,
-            text=_numbers(dict.fromkeys(grid.pieces[p].line for p in cell.pieces)),
-        )
-        for cell in grid.cells
-    ]
+    texts = [(_numbers(dict.fromkeys(grid.pieces[p].line for p in cell.pieces)), None) for cell in grid.cells]
+    return table_reading(grid, [grid.box(cell) for cell in grid.cells], texts).cells
 
 
 def baseline(samples: Iterable[TableSample]) -> list[StyleScore]:

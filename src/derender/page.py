@@ -23,7 +23,7 @@ from derender.ingest.page import PageInput
 from derender.ingest.textlayer import judge_words, trustworthy
 from derender.ingest.tile import tiles
 from derender.ingest.types import Word
-from derender.layout.crops import crop_region, region_request
+from derender.layout.crops import crop_region, numbered_formula, region_request
 from derender.layout.types import LayoutRegion, PageLayout, TextLineBox
 from derender.recognise.types import Image, Request, Task
 
@@ -111,6 +111,8 @@ def prepare_page(opened: PageInput, options: ParseOptions, analyser: Any) -> tup
                 _fill_table(region, mine, upright, found.box, degrees, page, k)
         elif options.mode != "text" and found.lines:
             request = region_request(upright, found, f"{page.number}:{index}", TASKS.get(found.type, "text"))
+            if found.type is RegionType.FORMULA and found.inner_lines:
+                request = numbered_formula(upright, found, request)
             requests.append(_vertical(request) if found.vertical else request)
             work.waiting.add(request.id)
             work.to_page[request.id] = _from_crop(request.origin, page, degrees, k)
@@ -118,8 +120,6 @@ def prepare_page(opened: PageInput, options: ParseOptions, analyser: Any) -> tup
                 page.warnings.append(
                     "vertical text was read as if it ran from bottom to top; East Asian columns are not supported"
                 )
-    if any(r.type is RegionType.FORMULA for r in page.regions):
-        page.warnings.append("formulas are given as pictures and as plain text read in them")
     return work, requests
 
 

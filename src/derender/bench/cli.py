@@ -1,5 +1,5 @@
-"""`derender bench`: arguments, messages and files of the benchmarks. Measuring is in speed.py, sweep.py and
-score/peers.py."""
+"""`derender bench`: arguments, messages and files of the benchmarks. Measuring is in speed.py, sweep.py,
+memory.py and score/peers.py."""
 
 from __future__ import annotations
 
@@ -99,6 +99,25 @@ def peers(
         write_peers(results, json_file)
     if all(r.report is None for r in results):
         raise InputError("no reader could be run")
+
+
+@app.command()
+def memory(
+    document: Annotated[Path, typer.Argument(help="A PDF, whose pages are repeated.")],
+    pages: Annotated[int, typer.Option(min=1, help="Pages to read.")] = 300,
+    every: Annotated[int, typer.Option(min=1, help="Pages between two looks.")] = 50,
+    threads: Annotated[int, typer.Option(min=1, help="Processor threads.")] = 2,
+) -> None:
+    """Read a document repeated to many pages, in OCR mode, and print the memory of the process as it goes on."""
+    from derender.bench.memory import memory_over_pages, repeat_pages
+
+    typer.echo("pages   MiB   seconds")
+    memory_over_pages(
+        repeat_pages(document, pages),
+        every,
+        threads,
+        lambda p: typer.echo(f"{p.pages:5} {p.mib:5.0f} {p.seconds:9.1f}"),
+    )
 
 
 def _model(weights: Path | None, checkpoint: Path | None) -> dict[str, object]:

@@ -128,13 +128,14 @@ def _scripted(rng: Rng, size: int) -> str:
     while base in (r"\prime", r"\dagger"):
         base = _symbol(rng)
     sub, sup = (True, False) if rng.random() < 0.45 else (False, True) if rng.random() < 0.6 else (True, True)
-    if rng.random() < 0.08:
-        base, sup = base + "'" * int(rng.integers(1, 3)), False
+    primes = "'" * int(rng.integers(1, 3)) if rng.random() < 0.08 else ""
     inner = max(1, size // 2)
     if sub:
         word = rf"\mathrm{{{_pick(rng, _WORD)}}}"
         base += f"_{{{word if rng.random() < 0.1 else _expression(rng, min(inner, 4))}}}"
-    if sup:
+    if primes:
+        base += primes
+    elif sup:
         base += f"^{{{_expression(rng, min(inner, 5))}}}"
     return base
 

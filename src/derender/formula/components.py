@@ -1,8 +1,8 @@
 """A formula's picture as connected pieces of ink: what the formula reader sees instead of columns or patches.
 
-A display holds some thirty symbols on much paper. Pieces of ink are few, their boxes are exact, and what a formula means
-is in where they stand to one another. The picture is first brought to one size of letters, so that thin strokes of a
-small picture do not break. Does not know symbols.
+A display holds some thirty symbols on much paper. Pieces of ink are few, their boxes are exact, and what a formula
+means is in where they stand to one another. The picture is first brought to one size of letters, so that thin strokes
+of a small picture do not break. Does not know symbols.
 
 Legend: H, W the picture; N pieces, in order of their left edges; S = GLYPH the side of a glyph's picture.
 """
@@ -69,9 +69,8 @@ def find_pieces(grey_HW: Gray) -> tuple[Pieces, npt.NDArray[np.int32]]:
     glyphs = [_glyphs(ink_HW, number_HW, n, stats_N5[k]) for n, k in enumerate(order)]
     glyph_N2SS = np.stack(glyphs) if glyphs else np.zeros((0, 2, GLYPH, GLYPH), np.uint8)
     ink_N = (stats_N5[order, 4] / np.maximum(w * h, 1)).astype(np.float32)
-    return Pieces(
-        glyph_N2SS, box_N4.reshape(-1, 4).astype(np.float32), ink_N, scale, (left, middle), dropped
-    ), number_HW
+    box_N4 = box_N4.reshape(-1, 4).astype(np.float32)
+    return Pieces(glyph_N2SS, box_N4, ink_N, scale, (left, middle), dropped), number_HW
 
 
 def _paper_white(grey_HW: Gray) -> Gray:

@@ -1,9 +1,9 @@
 """The formula reader's encoder in PyTorch: pieces of ink in, their features out, and a reading by pointers.
 
-Where the text tower has CTC, this has a path: each piece names its symbol (or is nothing of its own), points at the piece
-that is read after it, and the tokens between two pieces (braces, scripts, fonts) are one class, a *gap*. The reading
-is the decoder's draft, as CTC's is for text; the features are its prefix. Attention between pieces is biased by where
-they stand to one another. Does not know of pictures, engines or files.
+Where the text tower has CTC, this has a path: each piece names its symbol (or is nothing of its own), points at the
+piece that is read after it, and the tokens between two pieces (braces, scripts, fonts) are one class, a *gap*. The
+reading is the decoder's draft, as CTC's is for text; the features are its prefix. Attention between pieces is biased by
+where they stand to one another. Does not know of pictures, engines or files.
 
 Legend: B batch, N pieces (index 0 is the start and, as a target, the end), D width, H heads, V formula tokens, G gaps.
 """

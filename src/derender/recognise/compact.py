@@ -1,8 +1,8 @@
 """derender-compact as a recogniser: line crops through the tower, regions through the decoder, on ONNX Runtime.
 
 Streams: requests are pulled as the engine has room, and the lines of a few requests share the tower's batches. Where a
-request brings no lines, they are detected in the crop. Tables are read cell by cell (tables.py). A formula is read twice:
-as LaTeX (formulas.py), and as text, for its number and for who cannot use LaTeX. Does not lay pages out.
+request brings no lines, they are detected in the crop. Tables are read cell by cell (tables.py). A formula is read
+twice: as LaTeX (formulas.py), and as text, for its number and for who cannot use LaTeX. Does not lay pages out.
 """
 
 from __future__ import annotations

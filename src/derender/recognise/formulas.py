@@ -66,7 +66,8 @@ class FormulaReader:
             if pieces.dropped:
                 out[i].status = "partial"
                 out[i].errors.append(
-                    f"the formula is in {MAX_PIECES + pieces.dropped} pieces; the smallest {pieces.dropped} were not read"
+                    f"the formula is in {MAX_PIECES + pieces.dropped} pieces, of which the smallest "
+                    f"{pieces.dropped} were not read"
                 )
             if len(prefix.position_P):
                 prefixes.append((i, prefix))

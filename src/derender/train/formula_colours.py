@@ -1,8 +1,8 @@
 """Whose ink is it: sources in which every symbol has a colour that names its token, at no change of their layout.
 
-A whatsit before each symbol sets the fill colour; TeX's spacing rules pass over it. Red stays 0, so that the red channel
-of the rendered page is the grey picture of the formula in black, and green and blue carry the symbol's index. Written
-for the sources of formula_grammar.py (scripts in braces, subscript first, no macros). Does not render.
+A whatsit before each symbol sets the fill colour; TeX's spacing rules pass over it. Red stays 0, so that the red
+channel of the rendered page is the grey picture of the formula in black, and green and blue carry the symbol's index.
+Written for the sources of formula_grammar.py (scripts in braces, subscript first, no macros). Does not render.
 
 Legend: H, W the picture.
 """

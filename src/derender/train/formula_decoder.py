@@ -1,8 +1,8 @@
-"""Trains the decoder of formulas: the same network, objective and loop as text's, over the formula encoder's prefixes.
+"""Trains the decoder of formulas: text's network, objective and loop, over the formula encoder's prefixes.
 
-A shard holds what the encoder makes of a file of samples (formula_pieces.py): features, draft and positions. The decoder
-should see drafts as bad as they will be, so its samples must be others than the encoder was trained on. Does not train
-the encoder.
+A shard holds what the encoder makes of a file of samples (formula_pieces.py): features, draft and positions. The
+decoder should see drafts as bad as they will be, so its samples must be others than the encoder was trained on. Does
+not train the encoder.
 
     python -m derender.train.formula_decoder features --samples FILE .. --encoder DIR --out DIR
     python -m derender.train.formula_decoder run --shards DIR --out DIR --steps 3000

@@ -1,9 +1,9 @@
 """Training samples of the formula reader: degraded pictures as pieces of ink, and what each piece is.
 
 A piece belongs to the target token that owns most of its ink. One piece of a token is its *head* (the largest, the
-leftmost of equals); the others (a dot, the second bar of an equals sign) and dirt are nothing of their own. Heads in the
-order of their tokens make the reading path; the tokens between two heads (braces, scripts, fonts) are the gap that the
-reader has to write there. Does not train.
+leftmost of equals); the others (a dot, the second bar of an equals sign) and dirt are nothing of their own. Heads in
+the order of their tokens make the reading path; the tokens between two heads (braces, scripts, fonts) are the gap that
+the reader has to write there. Does not train.
 
 Legend: N pieces, L target tokens, K heads.
 """

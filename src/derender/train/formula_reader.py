@@ -1,7 +1,7 @@
 """Trains the formula reader's encoder: symbols, successors and gaps, all from the same pieces at once.
 
-Cross-entropy of each piece's symbol (0: nothing of its own), of the successor of the start and of every head, and of the
-gap before each head and before the end. AdamW, cosine, EMA, resumable; CSV log. Does not train the decoder.
+Cross-entropy of each piece's symbol (0: nothing of its own), of the successor of the start and of every head, and of
+the gap before each head and before the end. AdamW, cosine, EMA, resumable; CSV log. Does not train the decoder.
 
     python -m derender.train.formula_reader --samples DIR --out DIR --seconds 3000
 

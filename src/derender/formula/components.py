@@ -64,13 +64,12 @@ def find_pieces(grey_HW: Gray) -> tuple[Pieces, npt.NDArray[np.int32]]:
     number_HW = number[label_HW]
     x, y, w, h = (stats_N5[order, k].astype(np.float32) for k in range(4))
     left, middle = (float(x.min()), float((y.min() + (y + h).max()) / 2)) if len(order) else (0.0, 0.0)
-    box_N4 = np.stack([x - left, y - middle, x + w - left, y + h - middle], 1) / LETTER
+    box_N4: F32 = np.stack([x - left, y - middle, x + w - left, y + h - middle], 1).astype(np.float32) / LETTER
     ink_HW = 255 - grey_HW
     glyphs = [_glyphs(ink_HW, number_HW, n, stats_N5[k]) for n, k in enumerate(order)]
     glyph_N2SS = np.stack(glyphs) if glyphs else np.zeros((0, 2, GLYPH, GLYPH), np.uint8)
     ink_N = (stats_N5[order, 4] / np.maximum(w * h, 1)).astype(np.float32)
-    box_N4 = box_N4.reshape(-1, 4).astype(np.float32)
-    return Pieces(glyph_N2SS, box_N4, ink_N, scale, (left, middle), dropped), number_HW
+    return Pieces(glyph_N2SS, box_N4.reshape(-1, 4), ink_N, scale, (left, middle), dropped), number_HW
 
 
 def _paper_white(grey_HW: Gray) -> Gray:

@@ -4,17 +4,12 @@ A shard holds what the encoder makes of a file of samples (formula_pieces.py): f
 decoder should see drafts as bad as they will be, so its samples must be others than the encoder was trained on. Does
 not train the encoder.
 
-    python -m derender.train.formula_decoder features --samples FILE .. --encoder DIR --out DIR
-    python -m derender.train.formula_decoder run --shards DIR --out DIR --steps 3000
-    python -m derender.train.formula_decoder export --checkpoint FILE --shards DIR --out DIR
-
 Legend: P pieces, D drafted tokens, F features.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -30,7 +25,7 @@ from derender.model.decoder import Decoder
 from derender.train.calibrate import activation_scales
 from derender.train.dataset import NoiseConfig, Region, make_chunk
 from derender.train.formula_pieces import load_samples
-from derender.train.loop import ShardSet, TrainConfig, Trainer, decoder_of, load_decoder
+from derender.train.loop import ShardSet, TrainConfig, Trainer, decoder_of
 
 CLASS_WIDTH = 120
 VOCAB = FormulaVocab()
@@ -105,54 +100,17 @@ def calibrate(model: Decoder, shards: Path, count: int = 96) -> dict[str, float]
     return activation_scales(model, [chunks[i : i + 8] for i in range(0, len(chunks), 8)], VOCAB.mask_id)
 
 
+def train_config(steps: int, rows: int, threads: int, device: str) -> TrainConfig:
+    """The recipe: whole formulas in one chunk, a certainty term in the last fifth."""
+    noise = NoiseConfig(chunk=160, full=0.5, no_draft=0.05)
+    return TrainConfig(
+        steps=steps, rows=rows, warmup=100, ema=0.998, certainty=0.05, threads=threads, device=device, noise=noise
+    )
+
+
 def train(shards: Path, out: Path, config: TrainConfig, seconds: float | None = None) -> None:
     """Trains in folder `out`, resuming what is there."""
     found = FormulaShards(shards, VOCAB)
     found.refresh()
     features = found.regions[0].prefix.feature_PF.shape[1]
     Trainer(new_formula_decoder(features), found, config, out).run(seconds)
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line: see the module's docstring."""
-    from derender.model.export import export
-
-    parser = argparse.ArgumentParser(description="Trains the decoder of formulas.")
-    command = parser.add_subparsers(dest="command", required=True)
-    features = command.add_parser("features", help="samples through the encoder")
-    features.add_argument("--samples", type=Path, nargs="+", required=True)
-    features.add_argument("--encoder", type=Path, required=True, help="folder of pieces.onnx and gaps.onnx")
-    run = command.add_parser("run", help="train")
-    run.add_argument("--steps", type=int, default=3000)
-    run.add_argument("--rows", type=int, default=1024)
-    run.add_argument("--lr", type=float, default=1e-3)
-    run.add_argument("--seconds", type=float)
-    run.add_argument("--threads", type=int, default=2)
-    write = command.add_parser("export", help="ONNX files of a checkpoint")
-    write.add_argument("--checkpoint", type=Path, required=True)
-    write.add_argument("--float32", action="store_true")
-    for p in (run, write):
-        p.add_argument("--shards", type=Path, required=True)
-    for p in (features, run, write):
-        p.add_argument("--out", type=Path, required=True)
-    a = parser.parse_args(arguments)
-    if a.command == "features":
-        a.out.mkdir(parents=True, exist_ok=True)
-        tower = FormulaTower(a.encoder, threads=1)
-        for path in a.samples:
-            shard = a.out / f"shard-{path.stem}.npz"
-            if not shard.exists():
-                print(f"{shard.name}: {write_features(path, tower, shard)} formulas", flush=True)
-    elif a.command == "run":
-        noise = NoiseConfig(chunk=160, full=0.5, no_draft=0.05)
-        config = TrainConfig(
-            steps=a.steps, rows=a.rows, lr=a.lr, warmup=100, ema=0.998, certainty=0.05, threads=a.threads, noise=noise
-        )
-        train(a.shards, a.out, config, a.seconds)
-    else:
-        model = load_decoder(a.checkpoint)
-        export(model, a.out, None if a.float32 else calibrate(model, a.shards))
-
-
-if __name__ == "__main__":
-    main()

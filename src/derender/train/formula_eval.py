@@ -3,24 +3,19 @@
 Exact match and edit distance of target tokens; forwards, tokens a forward and decoding seconds, modes interleaved
 formula by formula. The bare reading of the encoder (the decoder's draft) stands in the table too. Degrades the pictures
 on request, as training does. CDM is the score command's.
-
-    python -m derender.train.formula_eval held.npz --weights DIR --modes ar,exact,sliding
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
-from derender.decode.config import DecodeConfig
 from derender.recognise.formulas import FormulaReader
 from derender.score.metrics import ned
 from derender.train.degrade import Degradation, degrade
-from derender.train.formula_render import FormulaPicture, load_pictures
+from derender.train.formula_render import FormulaPicture
 
 SHORT = 40
 
@@ -83,26 +78,10 @@ def table(outcomes: Sequence[Outcome], title: str) -> list[str]:
     return lines
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line: see the module's docstring."""
-    parser = argparse.ArgumentParser(description="Scores the formula reader on rendered pictures.")
-    parser.add_argument("pictures", type=Path)
-    parser.add_argument("--weights", type=Path, help="folder of an export; default: the packaged weights")
-    parser.add_argument("--modes", default="ar,exact,sliding")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--limit", type=int)
-    parser.add_argument("--degraded", action="store_true")
-    a = parser.parse_args(arguments)
-    pictures = load_pictures(a.pictures)[: a.limit]
-    if a.degraded:
-        pictures = degraded(pictures)
-    readers = {m: FormulaReader(DecodeConfig(mode=m), a.threads, folder=a.weights) for m in a.modes.split(",")}
-    found = evaluate(pictures, readers)
-    print("\n".join(table(found, "all lengths")))
-    print("\n".join(table([o for o in found if o.tokens <= SHORT], f"at most {SHORT} tokens")))
-    for font in sorted({o.font for o in found}):
-        print("\n".join(table([o for o in found if o.font == font], font)))
-
-
-if __name__ == "__main__":
-    main()
+def report(outcomes: Sequence[Outcome]) -> list[str]:
+    """The tables: all lengths, short formulas, and each font."""
+    lines = table(outcomes, "all lengths")
+    lines += ["", *table([o for o in outcomes if o.tokens <= SHORT], f"at most {SHORT} tokens")]
+    for font in sorted({o.font for o in outcomes}):
+        lines += ["", *table([o for o in outcomes if o.font == font], font)]
+    return lines

@@ -3,14 +3,11 @@
 Cross-entropy of each piece's symbol (0: nothing of its own), of the successor of the start and of every head, and of
 the gap before each head and before the end. AdamW, cosine, EMA, resumable; CSV log. Does not train the decoder.
 
-    python -m derender.train.formula_reader --samples DIR --out DIR --seconds 3000
-
 Legend as in model/formula_encoder.py; K transitions of a path.
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
 import csv
 import json
@@ -28,7 +25,7 @@ from torch import Tensor
 from derender.formula.components import GLYPH
 from derender.formula.vocabulary import FORMULA_TOKENS
 from derender.model.formula_encoder import FormulaEncoder, FormulaEncoderConfig
-from derender.train.formula_pieces import PieceSample, frequent_gaps, load_samples
+from derender.train.formula_pieces import PieceSample, frequent_gaps
 
 GAPS = 400
 NO_GAP = -100  # a gap too rare to have a class
@@ -134,14 +131,14 @@ class ReaderTrainer:
                 passed += 1
             pool += 1
 
-    def run(self, seconds: float) -> None:
+    def run(self, seconds: float | None = None) -> None:
         """Trains until `steps` or `seconds` are over, then saves."""
         began = time.monotonic()
         fresh = not (self.out / "log.csv").exists()
         with open(self.out / "log.csv", "a", newline="") as file:
             writer = csv.writer(file)
             for group in self.batches():
-                if self.step >= self.steps or time.monotonic() - began > seconds:
+                if self.step >= self.steps or (seconds and time.monotonic() - began > seconds):
                     break
                 warm = min(1.0, (self.step + 1) / 100)
                 done = self.step / self.steps
@@ -183,22 +180,3 @@ class ReaderTrainer:
             part,
         )
         part.replace(self.out / "checkpoint.pt")
-
-
-def main() -> None:
-    """Command line: see the module's docstring."""
-    parser = argparse.ArgumentParser(description="Trains the formula reader's encoder.")
-    parser.add_argument("--samples", type=Path, nargs="+", required=True, help="files of formula_pieces")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=4000)
-    parser.add_argument("--pieces", type=int, default=900)
-    parser.add_argument("--seconds", type=float, default=1e9)
-    parser.add_argument("--threads", type=int, default=1)
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    samples = [s for path in args.samples for s in load_samples(path)]
-    ReaderTrainer(samples, args.out, args.steps, args.pieces).run(args.seconds)
-
-
-if __name__ == "__main__":
-    main()

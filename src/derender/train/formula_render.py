@@ -3,14 +3,10 @@
 A shard (.npz) holds grey pictures end to end ("ink", uint8), whose ink each pixel is ("owner", formula_colours.py),
 their sizes, target token numbers end to end, and the font of each. Pictures are clean: formula_pieces.py degrades them.
 Does not train.
-
-    python -m derender.train.formula_render --count 4000 --seed 1 --out formulas_1.npz
-    python -m derender.train.formula_render --count 700 --seed 9000 --held-out --out held.npz
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,23 +129,3 @@ def load_pictures(path: Path) -> list[FormulaPicture]:
         )
         for i in range(len(sizes_N2))
     ]
-
-
-def main() -> None:
-    """Command line: see the module's docstring."""
-    parser = argparse.ArgumentParser(description="Pictures of grammar-made formulas, typeset by TeX.")
-    parser.add_argument("--count", type=int, default=4000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--held-out", action="store_true", help="held-out formulas, also in a held-out font")
-    parser.add_argument("--out", type=Path, required=True)
-    args = parser.parse_args()
-    pictures = list(draw_pictures(np.random.default_rng(args.seed), args.count, args.held_out))
-    save_pictures(pictures, args.out)
-    lengths = sorted(len(p.ids) for p in pictures)
-    print(
-        f"{len(pictures)} pictures, {lengths[len(lengths) // 2]} tokens in the median, {args.out.stat().st_size} bytes"
-    )
-
-
-if __name__ == "__main__":
-    main()

@@ -21,7 +21,7 @@ from derender.score.latex_tokens import canonical_tokens
 NOBODY = 255  # in an owner map: paper, or ink that cannot be told
 MOST = 156  # symbols beyond this index have no colour of their own
 _BASE, _GREEN, _BLUE = 12, 20, 18
-_PIECE = re.compile(r"\\(?:begin|end)\s*\{[a-zA-Z]+\*?\}|\\[a-zA-Z]+|\\.|'+|\S")
+_PIECE = re.compile(r"\\begin\s*\{array\}\s*\{[^{}]*\}|\\(?:begin|end)\s*\{[a-zA-Z]+\*?\}|\\[a-zA-Z]+|\\.|'+|\S")
 _FACES = frozenset(r"\mathrm \mathbf \mathit \mathcal \mathsf \mathtt \mathfrak \mathbb \mathscr \boldsymbol".split())
 UNINKED = _FACES - {r"\boldsymbol"} | frozenset(
     r"{ } ^ _ & \\ \binom \overset \underset \atop \pmod \substack \beginenvarray \endenvarray \beginenvaligned"
@@ -79,7 +79,7 @@ class _Painter:
                 out.append(piece)
             elif piece == "}":
                 out += [ends.pop() if ends else "", piece]
-            elif piece in _SPACES or piece in ("&", r"\\", "^", "_"):
+            elif piece in _SPACES or piece in UNINKED - _FACES:
                 out.append(piece)
             elif piece.startswith((r"\begin", r"\end")):
                 out += [self.side(piece), piece]
@@ -135,7 +135,7 @@ class _Painter:
     def side(self, piece: str) -> str:
         """The colour of a matrix's delimiter; nothing for environments without one."""
         begins = piece.startswith(r"\begin")
-        left, right = _SIDES.get(piece[piece.index("{") + 1 : -1], ("", ""))
+        left, right = _SIDES.get(piece[piece.index("{") + 1 : piece.index("}")], ("", ""))
         delimiter = left if begins else right
         return self.take(delimiter) if delimiter else ""
 

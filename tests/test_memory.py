@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_helpers import text_pdf
 from typer.testing import CliRunner
 
 import derender
+from cli_helpers import text_pdf
 from derender.bench.cli import app
 from derender.bench.memory import repeat_pages
 from derender.errors import InputError

@@ -1,7 +1,8 @@
 """The path through a formula's pieces: from the encoder's opinions on each piece to a reading of the whole.
 
-Greedy: from the start to the likeliest next piece not yet read, until the end. What is read is a draft for the decoder,
-with a probability for each token, and a place in it for each piece. Knows no network.
+Greedy: from the start to the likeliest next piece not yet read, until the end; pieces left over are then put where they
+cost least. What is read is a draft for the decoder, with a probability for each token, and a place in it for each
+piece. Knows no network.
 
 Legend: N pieces; index 0 of N + 1 entries is the start and, as a successor, the end; V tokens; D drafted tokens.
 """
@@ -31,20 +32,36 @@ def walk(symbol_NV: F32, next_MM: F32) -> tuple[list[int], list[float]]:
     """The entries (1..N) in reading order, and the probability of each step, the last one to the end.
 
     symbol_NV: logits of the entries from 1 on; next_MM: logits of successors, M = N + 1. Pieces whose likeliest symbol
-    is 0 are nothing of their own and stay out.
+    is 0 are nothing of their own and stay out; all others are in.
     """
-    open_M = np.concatenate([[True], symbol_NV.argmax(1) != 0]) if len(symbol_NV) else np.ones(1, bool)
+    real = [0, *(np.flatnonzero(symbol_NV.argmax(1) != 0) + 1)] if len(symbol_NV) else [0]
+    logits = np.full_like(next_MM, -1e9)
+    logits[:, real] = next_MM[:, real]
+    log_MM = np.log(_softmax(logits) + 1e-12)
     path: list[int] = []
-    sure: list[float] = []
+    left = set(real[1:])
     at = 0
-    while True:
-        p = _softmax(np.where(open_M, next_MM[at], -1e9))
-        at = int(p.argmax())
-        sure.append(float(p[at]))
+    while left:
+        at = max([0, *sorted(left)], key=lambda j: log_MM[at, j])
         if at == 0:
-            return path, sure
+            break
         path.append(at)
-        open_M[at] = False
+        left.discard(at)
+    while left:
+        _insert(path, left, log_MM)
+    stops = [0, *path, 0]
+    return path, [float(np.exp(log_MM[a, b])) for a, b in zip(stops, stops[1:], strict=False)]
+
+
+def _insert(path: list[int], left: set[int], log_MM: F32) -> None:
+    """Puts the piece that fits best between two neighbours of the path there."""
+    stops = np.asarray([0, *path, 0])
+    a, b, x = stops[:-1, None], stops[1:, None], np.asarray(sorted(left))[None]
+    gain_KX = log_MM[a, x] + log_MM[x, b] - log_MM[a, b]
+    k, n = np.unravel_index(int(gain_KX.argmax()), gain_KX.shape)
+    piece = int(x[0, n])
+    path.insert(int(k), piece)
+    left.discard(piece)
 
 
 def read_path(

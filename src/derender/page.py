@@ -105,13 +105,18 @@ def prepare_page(opened: PageInput, options: ParseOptions, analyser: Any) -> tup
         page.regions.append(region)
         if found.type in PICTURED and not wordy:
             continue
-        if mine and _use_words(mine, found, upright, k, options):
+        own_words = bool(mine) and _use_words(mine, found, upright, k, options)
+        if own_words:
             _fill_from_words(region, mine, degrees, page)
             if found.type is RegionType.TABLE:
                 _fill_table(region, mine, upright, found.box, degrees, page, k)
-        elif options.mode != "text" and found.lines:
+        # a formula's own words say little: its LaTeX is always read from the picture
+        formula = found.type is RegionType.FORMULA and options.mode != "text"
+        if formula or (not own_words and options.mode != "text" and found.lines):
             request = region_request(upright, found, f"{page.number}:{index}", TASKS.get(found.type, "text"))
-            if found.type is RegionType.FORMULA and found.inner_lines:
+            if formula and own_words:
+                request = replace(request, lines=())
+            elif formula and found.inner_lines:
                 request = numbered_formula(upright, found, request)
             requests.append(_vertical(request) if found.vertical else request)
             work.waiting.add(request.id)

@@ -192,7 +192,7 @@ class Pipeline:
 
 def fill_region(region: Region, result: Result, work: PageWork, options: ParseOptions) -> None:
     """Writes a reading into its region: text, line texts, confidence, errors and, if asked for, tokens and trace."""
-    region.text = result.text
+    region.text = result.text or region.text  # a formula with words of its own keeps them beside its LaTeX
     region.latex, region.html = result.latex, result.html
     if result.id in work.to_page:
         region.cells = place_cells(result.cells, work.to_page[result.id])

@@ -1,6 +1,7 @@
 """Writes a trained formula encoder as ONNX: pieces.onnx (features and opinions) and gaps.onnx (the gaps of a path).
 
-Float32; the list of gaps travels in the metadata of gaps.onnx. Does not train and does not touch the decoder.
+Weights are stored as float16 and computed with as float32; the list of gaps travels in gaps.onnx's metadata. Does not
+train and does not touch the decoder.
 
 Legend as in formula_encoder.py; K transitions of a path.
 """
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 
 from derender.formula.components import GLYPH
 from derender.model.formula_encoder import PAIR, FormulaEncoder, FormulaEncoderConfig
+from derender.model.graph import store_half
 
 _OPSET = 18
 
@@ -60,10 +62,13 @@ def export_encoder(model: FormulaEncoder, gaps: Sequence[Sequence[int]], out: Pa
     steps = (torch.rand(3, width), torch.rand(3, width), torch.rand(3, PAIR))
     _export(_Pieces(model), pieces, out / "pieces.onnx", ["glyph", "box", "ink"], ["h", "symbol", "next", "pair"], 1)
     _export(_Gaps(model), steps, out / "gaps.onnx", ["source", "target", "pair"], ["gap"], 0)
-    saved = onnx.load(str(out / "gaps.onnx"))
-    entry = saved.metadata_props.add()
-    entry.key, entry.value = "gaps", json.dumps([list(g) for g in gaps])
-    onnx.save(saved, str(out / "gaps.onnx"))
+    for name in ("pieces.onnx", "gaps.onnx"):
+        saved = onnx.load(str(out / name))
+        store_half(saved)
+        if name == "gaps.onnx":
+            entry = saved.metadata_props.add()
+            entry.key, entry.value = "gaps", json.dumps([list(g) for g in gaps])
+        onnx.save(saved, str(out / name))
 
 
 def _export(

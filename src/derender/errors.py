@@ -30,5 +30,9 @@ class ModelError(DerenderError):
     """Weights are missing, incomplete, or do not fit the code."""
 
 
+class CapacityError(ModelError):
+    """Memory ran out for one request; it may fit when others have finished."""
+
+
 class MissingExtraError(DerenderError):
     """An optional dependency is needed: the message names the extra to install."""

@@ -118,7 +118,8 @@ def prepare_page(opened: PageInput, options: ParseOptions, analyser: Any) -> tup
                 page.warnings.append(
                     "vertical text was read as if it ran from bottom to top; East Asian columns are not supported"
                 )
-    if any(r.type is RegionType.FORMULA for r in page.regions):
+    reads_formulas = getattr(analyser, "reads_formulas", False)
+    if any(r.type is RegionType.FORMULA for r in page.regions) and not reads_formulas:
         page.warnings.append("formulas are given as pictures and as plain text read in them")
     return work, requests
 

@@ -116,13 +116,14 @@ def find_template(folder: Path) -> tuple[str, str]:
 
 def _load_tokenizer(folder: Path) -> Any:
     try:
-        from transformers import AutoTokenizer
+        from transformers import PreTrainedTokenizerFast
     except ImportError as error:
         raise MissingExtraError("MinerU-Diffusion needs transformers: pip install 'derender[torch]'") from error
     for name in ("tokenizer.json", "tokenizer_config.json"):
         if not (folder / name).is_file():
             raise ModelError(f"{folder} has no {name}, so it is no complete model folder")
     try:
-        return AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+        # Not AutoTokenizer: what counts is tokenizer.json as it stands, not a class's idea of it.
+        return PreTrainedTokenizerFast.from_pretrained(str(folder), local_files_only=True)
     except Exception as error:  # anything a damaged file makes the library raise
         raise ModelError(f"the tokenizer in {folder} cannot be loaded: {' '.join(str(error).split())[:200]}") from error

@@ -219,9 +219,14 @@ def test_the_commands_use_the_server(server: Server, tmp_path) -> None:  # type:
         return 200, said(layout if "Layout" in body["messages"][1]["content"][1]["text"] else "All of it.")
 
     server.answer = answer
+    options += ["--layout-prompt", "Layout Analysis:"]
     done = CliRunner().invoke(
         app, ["parse", str(tmp_path / "crop.png"), "--mode", "ocr", "--stdout", "--concurrency", "2", *options]
     )
+    assert [b["messages"][1]["content"][1]["text"] for b in server.bodies[1:]] == [
+        "\nLayout Analysis:",
+        "\nText Recognition:",
+    ]
     assert (done.exit_code, done.stdout) == (0, "All of it.\n"), done.stderr
     done = CliRunner().invoke(
         app, ["parse", str(tmp_path / "crop.png"), "--stdout", "--engine", "openai", "--base-url", "http://127.0.0.1:9"]

@@ -214,7 +214,7 @@ def test_weights_that_memory_cannot_hold_are_refused_with_numbers(
 class Small:
     """Makes the decoder run out of memory at more than `room` sequences in one forward."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, room: int, error: RuntimeError) -> None:
         self.room = room
         self.sizes: list[int] = []
         real = MineruDecoder.forward
@@ -222,7 +222,7 @@ class Small:
         def forward(model: MineruDecoder, x: torch.Tensor, segments: list) -> torch.Tensor:
             out = real(model, x, segments)  # the caches have been written by the time that memory runs out
             if len(segments) > self.room:
-                raise torch.OutOfMemoryError("CUDA out of memory")
+                raise error
             self.sizes.append(len(segments))
             return out
 
@@ -243,17 +243,26 @@ def run_four(folder: Path) -> dict[object, tuple[list[int], str, list[str]]]:
     return {r.id: (r.tokens, r.status, r.errors) for r in Engine(runtime, config).run(enumerate(prefixes))}
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("MPS backend out of memory (MPS allocated: 9 GB)"),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."),
+    ],
+    ids=["cuda", "mps", "cpu"],
+)
 def test_when_memory_runs_out_the_batch_shrinks_and_the_text_stays(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch, error: RuntimeError
 ) -> None:
     free = run_four(folder)
-    small = Small(monkeypatch, 1)
+    small = Small(monkeypatch, 1, error)
     assert run_four(folder) == free
     assert set(small.sizes) == {1}
 
 
 def test_what_does_not_fit_alone_fails_with_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Small(monkeypatch, 0)
+    Small(monkeypatch, 0, torch.OutOfMemoryError("CUDA out of memory"))
     for _, status, errors in run_four(folder).values():
         assert status == "failed" and len(errors) == 1
         assert "does not fit into the memory of cpu" in errors[0] and "--device cpu" in errors[0]

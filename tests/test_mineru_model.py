@@ -31,7 +31,7 @@ class Tiny:
     """A reference, our model loaded from its checkpoint, and four prompts of different lengths."""
 
     def __init__(self, folder: Path) -> None:
-        self.reference = make_reference()
+        self.folder, self.reference = folder, make_reference()
         write_checkpoint(folder, self.reference)
         self.model = load_model(folder, Placement("cpu", "float32"))
         self.prompts = Prompts(folder, self.model.config)
@@ -93,6 +93,21 @@ def test_logits_equal_the_reference_prefilled_and_cached(tiny: Tiny, batch: int)
                 assert np.abs(all_logits(runtime, answer) - wanted).max() < 1e-4
                 assert np.abs(wanted).max() > 5, "logits that are all small would prove little"
         assert [seq.length for seq in seqs] == [1 + 2 * BLOCK] * batch
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_short_numbers_stay_close_and_are_used_throughout(tiny: Tiny, dtype: str) -> None:
+    model = load_model(tiny.folder, Placement("cpu", dtype))
+    runtime = MineruRuntime(model, tiny.prompts.end_ids, tiny.prompts.known, max_tokens=128)
+    seqs = runtime.prefill(tiny.prefixes)
+    assert {str(p.dtype) for p in model.parameters()} == {f"torch.{dtype}"}
+    assert {str(seq.cache._data.dtype) for seq in seqs} == {f"torch.{dtype}"}
+    window = [7, MASK] * (BLOCK // 2)
+    rows = [Rows(seq, commit=[runtime.spec.bos_id], window=window) for seq in seqs]
+    for n, answer in enumerate(runtime.forward(rows)):
+        wanted = tiny.reference.logits(tiny.inputs(n), window).numpy()
+        difference = all_logits(runtime, answer) - wanted
+        assert np.abs(difference).mean() < (0.2 if dtype == "bfloat16" else 0.05) * np.abs(wanted).mean()
 
 
 def plain_loop(tiny: Tiny, n: int, threshold: float, max_tokens: int) -> list[int]:

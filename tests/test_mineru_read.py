@@ -199,7 +199,7 @@ def test_parse_and_read_with_a_folder(folder: Path, page: Path, tmp_path: Path) 
     assert done.exit_code in (0, 3), done.output
     document = json.loads((tmp_path / "page" / "page.json").read_text())
     assert document["meta"]["model"] == "tiny (cpu, float32)" and document["meta"]["decode"]["mode"] == "block"
-    assert document["meta"]["settings"]["model"] == str(folder)
+    assert document["meta"]["settings"]["model"] == f"{folder} Layout Detection:"
     assert any("layout" in w for w in document["pages"][0]["warnings"]), "a random model knows no layout"
     assert "<|MASK|>" not in json.dumps(document)
     done = run.invoke(app, ["read", str(page), "--format", "json", *options])
@@ -209,7 +209,7 @@ def test_parse_and_read_with_a_folder(folder: Path, page: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--device", "cpu"], "are for --model"),
+        (["--device", "cpu"], "are for --model, and none is given"),
         (["--base-url", "http://x"], "add --engine openai"),
         (["--engine", "openai"], "needs --base-url"),
         (["--engine", "openai", "--base-url", "ftp://x"], "must begin with http"),

@@ -107,6 +107,7 @@ def parse(
     base_url: cli_options.BaseUrl = None,
     concurrency: cli_options.Concurrency = None,
     timeout: cli_options.Timeout = None,
+    layout_prompt: cli_options.LayoutPrompt = None,
     quiet: cli_options.Quiet = False,
     verbose: cli_options.Verbose = 0,
 ) -> None:
@@ -131,7 +132,7 @@ def parse(
         raise UsageError("--tokens and --trace go into the JSON: add json to --format")
     if pages is not None:
         _check_pages(pages)
-    other = _model_options(model, device, dtype, engine, base_url, concurrency, timeout)
+    other = _model_options(model, device, dtype, engine, base_url, concurrency, timeout, layout_prompt)
     if other is not None and other.base_url and (decode or threshold is not None or rule or block or trace or tokens):
         raise UsageError("a server decodes in its own way: leave out the decoding options, --tokens and --trace")
     given: dict[str, Any] = {"dpi": dpi, "threads": threads}
@@ -202,6 +203,7 @@ def _model_options(
     base_url: str | None,
     concurrency: int | None,
     timeout: float | None,
+    layout_prompt: str | None = None,
 ) -> ModelOptions | None:
     """None where derender-compact reads. Raises UsageError where an option has no effect."""
     from derender.mineru.options import ModelOptions
@@ -211,10 +213,10 @@ def _model_options(
     if engine != "openai" and (base_url or concurrency or timeout):
         raise UsageError("--base-url, --concurrency and --timeout are for a server: add --engine openai")
     if engine != "openai" and model is None:
-        if device or dtype:
-            raise UsageError("--device and --dtype are for --model: derender-compact runs on the processor")
+        if device or dtype or layout_prompt:
+            raise UsageError("--device, --dtype and --layout-prompt are for --model, and none is given")
         return None
-    given: dict[str, Any] = {"concurrency": concurrency, "timeout": timeout}
+    given: dict[str, Any] = {"concurrency": concurrency, "timeout": timeout, "layout_prompt": layout_prompt}
     return ModelOptions(
         model,
         device.value if device else None,

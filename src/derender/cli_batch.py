@@ -82,7 +82,7 @@ def settings_of(options: ParseOptions, batch: BatchOptions) -> dict[str, Any]:
         "page_markers": batch.page_markers,
     }
     if options.model is not None:
-        settings["model"] = str(options.model)
+        settings["model"] = options.model.settings
     return settings
 
 

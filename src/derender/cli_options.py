@@ -277,6 +277,15 @@ EngineOption = Annotated[
         rich_help_panel=MODELS,
     ),
 ]
+LayoutPrompt = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT",
+        help="The words that ask --model for a page's layout. [default: Layout Detection:]",
+        show_default=False,
+        rich_help_panel=MODELS,
+    ),
+]
 BaseUrl = Annotated[
     str | None,
     typer.Option(

@@ -75,7 +75,11 @@ def load_model(folder: Path, placement: Placement) -> MineruModel:
     dtype = getattr(torch, placement.dtype)
     try:
         _fill(model, owners, placement.device, dtype)
-    except torch.OutOfMemoryError:
+    except RuntimeError as error:
+        from derender.mineru.runtime import out_of_memory
+
+        if not out_of_memory(error):
+            raise
         raise ModelError(_too_big(config, placement)) from None
     # The rotary frequencies of the vision transformer are no weights: on the meta device they have no values.
     with torch.device(placement.device):

@@ -20,7 +20,7 @@ from derender.errors import DerenderError, MissingExtraError, ServerError
 from derender.mineru.answers import fill
 from derender.mineru.images import prepare
 from derender.mineru.options import ModelOptions
-from derender.mineru.prompts import SYSTEM, TASK_PROMPTS
+from derender.mineru.prompts import SYSTEM, task_prompts
 from derender.recognise.types import DecodeStats, Image, Request, Result
 
 KEY = "OPENAI_API_KEY"
@@ -48,6 +48,7 @@ class ServerRecogniser:
         assert options.base_url is not None
         self._httpx: Any = httpx
         self.options, self.max_tokens = options, max_tokens
+        self._words = task_prompts(options.layout_prompt)
         self.base = options.base_url.rstrip("/")
         if not self.base.endswith("/v1"):
             self.base += "/v1"
@@ -101,7 +102,7 @@ class ServerRecogniser:
                     "type": "image_url",
                     "image_url": {"url": data_url(prepare(request.image, request.task, request.lines))},
                 },
-                {"type": "text", "text": TASK_PROMPTS[request.task]},
+                {"type": "text", "text": self._words[request.task]},
             ]
             text, tokens, cut = self._ask(content)
         except ServerError:

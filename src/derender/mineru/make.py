@@ -19,4 +19,11 @@ def make_recogniser(options: ModelOptions, decode: DecodeConfig, batch: int = 16
 
     assert options.model is not None  # ModelOptions sees to it
     folder = find_model(options.model)
-    return MineruRecogniser(folder, decode, device=options.device, dtype=options.dtype, max_batch=batch)
+    return MineruRecogniser(
+        folder,
+        decode,
+        device=options.device,
+        dtype=options.dtype,
+        max_batch=batch,
+        layout_prompt=options.layout_prompt,
+    )

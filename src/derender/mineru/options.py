@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from derender.errors import UsageError
 
+LAYOUT_PROMPT = "Layout Detection:"
+
 
 @dataclass(frozen=True)
 class ModelOptions:
@@ -17,7 +19,8 @@ class ModelOptions:
     model: an id such as opendatalab/MinerU-Diffusion-V1-0320-2.5B, or a folder; for a server, the name it knows the
     model by (None: the one it serves). device: cuda, cpu or mps; dtype: bfloat16, float16 or float32; None chooses
     (checkpoint.place). base_url: of a server with the OpenAI API, up to /v1. concurrency: requests at a time; timeout:
-    seconds for one answer; retries: more attempts for one request after the first failed.
+    seconds for one answer; retries: more attempts for one request after the first failed. layout_prompt: the words that
+    ask for a page's layout; the model's own README has the default, its own scripts have "Layout Analysis:".
     """
 
     model: str | None = None
@@ -27,8 +30,11 @@ class ModelOptions:
     concurrency: int = 8
     timeout: float = 300.0
     retries: int = 3
+    layout_prompt: str = LAYOUT_PROMPT
 
     def __post_init__(self) -> None:
+        if not self.layout_prompt.strip():
+            raise UsageError("the layout prompt is empty")
         if self.base_url is None and not self.model:
             raise UsageError("give the id or the folder of a model")
         if self.base_url is not None:
@@ -39,5 +45,7 @@ class ModelOptions:
         if not 1 <= self.concurrency <= 1024 or not self.timeout > 0 or not 0 <= self.retries <= 20:
             raise UsageError("concurrency must be 1 to 1024, the time-out above 0 and retries 0 to 20")
 
-    def __str__(self) -> str:
-        return self.model or str(self.base_url)
+    @property
+    def settings(self) -> str:
+        """All that changes what is read; two runs with equal settings may be joined (--resume)."""
+        return " ".join(filter(None, (self.model, self.base_url, self.dtype, self.layout_prompt)))

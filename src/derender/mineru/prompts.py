@@ -13,6 +13,7 @@ from typing import Any
 
 from derender.errors import MissingExtraError, ModelError
 from derender.mineru.config import MineruConfig, read_json
+from derender.mineru.options import LAYOUT_PROMPT
 from derender.recognise.types import TASKS, Task
 
 SYSTEM = "You are a helpful assistant."
@@ -20,7 +21,7 @@ TASK_PROMPTS: dict[Task, str] = {
     "text": "\nText Recognition:",
     "formula": "\nFormula Recognition:",
     "table": "\nTable Recognition:",
-    "layout": "\nLayout Detection:",
+    "layout": f"\n{LAYOUT_PROMPT}",
 }
 MASK = "<|MASK|>"
 ENDS = ("<|endoftext|>", "<|im_end|>")
@@ -31,13 +32,14 @@ class Prompts:
     """end_ids: tokens that end a text. known: ids that have a token are those below it. Raises ModelError where the
     folder's files do not fit together."""
 
-    def __init__(self, folder: Path, config: MineruConfig) -> None:
+    def __init__(self, folder: Path, config: MineruConfig, layout_prompt: str = LAYOUT_PROMPT) -> None:
         self.folder, self.config = folder, config
         self._tokenizer = _load_tokenizer(folder)
         self.known = len(self._tokenizer)
         self._token(MASK, config.mask_id, "mask_token_id")
         self.end_ids = tuple(self._token(end) for end in ENDS)
         self._template_file, template = find_template(folder)
+        self._words = task_prompts(layout_prompt)
         self._prompts = {task: self._prompt(task, template) for task in TASKS}
 
     def ids(self, task: Task, visual_tokens: int) -> list[int]:
@@ -67,7 +69,7 @@ class Prompts:
     def _prompt(self, task: Task, template: str) -> tuple[list[int], list[int]]:
         """Ids before and after the picture."""
         name = f"the chat template in {self.folder / self._template_file}"
-        words = TASK_PROMPTS[task]
+        words = self._words[task]
         messages = [
             {"role": "system", "content": [{"type": "text", "text": SYSTEM}]},
             {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": words}]},
@@ -98,6 +100,11 @@ class Prompts:
         if words.strip() not in self.text(ids[at:]):
             raise ModelError(f"{name} puts the task before the picture")
         return ids[:at], ids[at + 1 :]
+
+
+def task_prompts(layout_prompt: str) -> dict[Task, str]:
+    """TASK_PROMPTS with other words for the layout."""
+    return {**TASK_PROMPTS, "layout": f"\n{layout_prompt.strip()}"}
 
 
 def find_template(folder: Path) -> tuple[str, str]:

@@ -8,7 +8,6 @@ find models (store.py).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from derender.errors import DerenderError
 from derender.ingest.blank import is_blank
 from derender.mineru.answers import fill
 from derender.mineru.images import Patcher, prepare
+from derender.mineru.options import LAYOUT_PROMPT
 from derender.mineru.prompts import Prompts
 from derender.recognise.types import Request, Result, Task, TokenOut
 
@@ -42,6 +42,7 @@ class MineruRecogniser:
         device: str | None = None,
         dtype: str | None = None,
         max_batch: int = 16,
+        layout_prompt: str = LAYOUT_PROMPT,
     ) -> None:
         from derender.mineru.checkpoint import load_model, place
         from derender.mineru.config import read_config
@@ -50,7 +51,7 @@ class MineruRecogniser:
         self.placement = place(device, dtype)
         config = read_config(folder)
         # Small files first: what is wrong in them is said before gigabytes are read.
-        self.prompts = Prompts(folder, config)
+        self.prompts = Prompts(folder, config, layout_prompt)
         self.patcher = Patcher(folder, config.vision)
         model = load_model(folder, self.placement)
         self.decode, self.max_batch, self.merge = decode, max_batch, config.vision.merge
@@ -109,8 +110,3 @@ class MineruRecogniser:
                 for e, text in zip(decoded.trace, texts, strict=True)
             ]
         return fill(result, self.prompts.text(decoded.tokens), task)
-
-
-def block_mode(decode: DecodeConfig) -> DecodeConfig:
-    """The same settings in mode block."""
-    return replace(decode, mode="block")

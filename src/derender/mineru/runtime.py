@@ -185,20 +185,28 @@ class MineruRuntime:
             try:
                 done += run(part)
                 continue
-            except torch.OutOfMemoryError:
+            except RuntimeError as error:
+                if not out_of_memory(error):
+                    raise
                 if self.model.device.type == "cuda":
                     torch.cuda.empty_cache()
             if size > 1:
                 size = self._most = size // 2
                 continue
-            error = CapacityError(
+            reason = CapacityError(
                 f"a picture does not fit into the memory of {self.model.device.type} beside the weights and what else "
                 "is being read: close other programs, take a smaller --dtype, or use --device cpu"
             )
             if give_up is None:
-                raise error
-            done.append(give_up(part[0], error))
+                raise reason
+            done.append(give_up(part[0], reason))
         return done
+
+
+def out_of_memory(error: RuntimeError) -> bool:
+    """CUDA has a class for it; mps, cpu and CUDA's own libraries only say so."""
+    said = str(error).lower()
+    return isinstance(error, torch.OutOfMemoryError) or "out of memory" in said or "can't allocate memory" in said
 
 
 def _unread(part: Rows[MineruSeq], error: CapacityError) -> RowLogits:

@@ -198,8 +198,14 @@ def test_parameters_and_memory_of_the_published_model() -> None:
     with torch.device("meta"):
         model = MineruModel(config)
     assert config.parameters == sum(p.numel() for p in model.parameters()) == 2_699_633_152
-    assert weight_bytes(config, "bfloat16") == 2 * config.parameters
     assert config.cache_bytes(2) == 28 * 2 * 8 * 128 * 2
+    page = (Path(__file__).parents[1] / "docs/mineru.md").read_text("utf-8")
+    assert f"{config.parameters:,} parameters" in page
+    for size, dtype, names in ((2, "bfloat16", "bfloat16, float16"), (4, "float32", "float32")):
+        weights, token = weight_bytes(config, dtype) / 2**30, config.cache_bytes(size)
+        crop, longest = 200 * token / 2**20, (2088 + 4096) * token / 2**20
+        row = f"| {names} | {weights:.2f} GiB | {token // 1024} KiB | {crop:.0f} MiB | {longest:.0f} MiB |"
+        assert row in page, "docs/mineru.md states other numbers than the shapes give"
 
 
 def test_weights_that_memory_cannot_hold_are_refused_with_numbers(

@@ -14,12 +14,14 @@ import pytest
 pytest.importorskip("transformers")
 from typer.testing import CliRunner
 
+from derender import cli_options
 from derender.cli import app
 from derender.config import ParseOptions
 from derender.decode.config import DecodeConfig
 from derender.document import RegionType
 from derender.errors import ModelError, ServerError, UsageError
 from derender.mineru.answers import fill
+from derender.mineru.checkpoint import DEVICES, DTYPES
 from derender.mineru.images import quarter_turns
 from derender.mineru.layout import Block, ModelLayout, parse_layout, turned_quad
 from derender.mineru.options import ModelOptions
@@ -110,7 +112,8 @@ def test_a_page_is_laid_out_and_read_by_the_model(page: Path) -> None:
         RegionType.HEADER,
         RegionType.FIGURE,
     ]
-    assert found.status == "ok" and found.warnings == [] and found.coverage == 1
+    assert found.status == "ok" and found.coverage == 1
+    assert not any("model" in warning for warning in found.warnings)
     title, text, table, formula, aside, figure = found.regions
     assert title.box_1000 == (100, 50, 900, 120)
     assert len(text.lines) == 9 and text.text == "Some words."
@@ -204,6 +207,19 @@ def test_parse_and_read_with_a_folder(folder: Path, page: Path, tmp_path: Path) 
     assert "<|MASK|>" not in json.dumps(document)
     done = run.invoke(app, ["read", str(page), "--format", "json", *options])
     assert done.exit_code in (0, 3) and json.loads(done.stdout)["decode"]["forwards"] > 0
+
+
+def test_choices_and_defaults_of_the_help_are_those_of_the_code() -> None:
+    assert {c.value for c in cli_options.DeviceChoice} == set(DEVICES)
+    assert {c.value for c in cli_options.DTypeChoice} == set(DTYPES)
+    model = ModelOptions("any")
+    for option, default in (
+        (cli_options.Concurrency, f"{model.concurrency}"),
+        (cli_options.Timeout, f"{model.timeout:g}"),
+        (cli_options.LayoutPrompt, model.layout_prompt),
+    ):
+        assert option.__metadata__[0].help.endswith(f"[default: {default}]")
+    assert model.retries == 3, "the help of --timeout says so in words"
 
 
 @pytest.mark.parametrize(

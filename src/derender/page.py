@@ -118,8 +118,7 @@ def prepare_page(opened: PageInput, options: ParseOptions, analyser: Any) -> tup
                 page.warnings.append(
                     "vertical text was read as if it ran from bottom to top; East Asian columns are not supported"
                 )
-    reads_formulas = getattr(analyser, "reads_formulas", False)
-    if any(r.type is RegionType.FORMULA for r in page.regions) and not reads_formulas:
+    if any(r.type is RegionType.FORMULA for r in page.regions):
         page.warnings.append("formulas are given as pictures and as plain text read in them")
     return work, requests
 

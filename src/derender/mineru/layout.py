@@ -107,8 +107,6 @@ def _inside(inner: Block, outer: Block) -> bool:
 class ModelLayout:
     """Has the `analyse` of layout.analyse.LayoutAnalyser. recogniser: must answer the task "layout"."""
 
-    reads_formulas = True
-
     def __init__(self, recogniser: Recogniser) -> None:
         self.recogniser = recogniser
 

@@ -98,6 +98,7 @@ def test_cut_off_weights_are_damaged(folder: Path) -> None:
     [
         ({"model_type": "qwen2_vl"}, "model_type is 'qwen2_vl'"),
         ({"vision_projector_type": "mlp2x_gelu"}, "vision_projector_type is 'mlp2x_gelu'"),
+        ({"vision_abstractor_config": {"projection_type": "pm3x"}}, "projection_type is 'pm3x'"),
         ({"tie_word_embeddings": True}, "tie_word_embeddings is True"),
         ({"mask_token_id": None}, "has no mask_token_id"),
         ({"mask_token_id": 9999}, "mask_token_id 9999 lies outside"),

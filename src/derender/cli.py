@@ -132,7 +132,7 @@ def parse(
         raise UsageError("--tokens and --trace go into the JSON: add json to --format")
     if pages is not None:
         _check_pages(pages)
-    other = _model_options(model, device, dtype, engine, base_url, concurrency, timeout, layout_prompt)
+    other = _model_options(model, device, dtype, threads, engine, base_url, concurrency, timeout, layout_prompt)
     if other is not None and other.base_url and (decode or threshold is not None or rule or block or trace or tokens):
         raise UsageError("a server decodes in its own way: leave out the decoding options, --tokens and --trace")
     given: dict[str, Any] = {"dpi": dpi, "threads": threads}
@@ -182,7 +182,7 @@ def read(
 
     if format == "html" and task != "table":
         raise UsageError("--format html is for tables: add --task table, or take text or json")
-    other = _model_options(model, device, dtype, engine, base_url, None, timeout)
+    other = _model_options(model, device, dtype, threads, engine, base_url, None, timeout)
     if other is not None and other.base_url and (decode or threshold is not None or rule or block):
         raise UsageError("a server decodes in its own way: leave out the decoding options")
     config = _decode_config(_mode_for(other, decode), threshold, rule, block, trace=False)
@@ -199,6 +199,7 @@ def _model_options(
     model: str | None,
     device: cli_options.DeviceChoice | None,
     dtype: cli_options.DTypeChoice | None,
+    threads: int | None,
     engine: cli_options.EngineChoice,
     base_url: str | None,
     concurrency: int | None,
@@ -221,6 +222,7 @@ def _model_options(
         model,
         device.value if device else None,
         dtype.value if dtype else None,
+        threads,
         base_url,
         **{key: value for key, value in given.items() if value is not None},
     )

@@ -86,8 +86,11 @@ def read_config(folder: Path) -> MineruConfig:
     text = _part(path, data, "text_config", "language_model_config")
     vision = _part(path, data, "vision_config", "vision_model_config")
     merge = _int(path, vision, "spatial_merge_size")
+    abstractor = data.get("vision_abstractor_config") or {}
+    for part, key in ((data, "vision_projector_type"), (abstractor, "projection_type")):
+        if part.get(key, f"pm{merge}x") not in (f"pm{merge}x", f"patch_merger{merge}x"):
+            raise ModelError(f"{path}: {key} is {part[key]!r}, and this code knows only 'patch_merger{merge}x'")
     for part, key, wanted in (
-        (data, "vision_projector_type", f"patch_merger{merge}x"),
         (data, "tie_word_embeddings", False),
         (text, "tie_word_embeddings", False),
         (text, "hidden_act", "silu"),

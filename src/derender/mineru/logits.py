@@ -10,6 +10,7 @@ Legend: N rows of all sequences, W rows of one window, V vocabulary, K candidate
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,19 +26,19 @@ CHUNK = 128  # rows whose logits exist at once: 80 MB in float32
 
 
 class Candidates:
-    """The ids that text may hold, on the host and as a mask on the device."""
+    """The ids that text may hold, on the host and as a mask on the device. known: ids that have a token; None: all."""
 
-    def __init__(self, vocabulary: int, known: int, mask_id: int, device: torch.device) -> None:
+    def __init__(self, vocabulary: int, known: Sequence[int] | None, mask_id: int, device: torch.device) -> None:
         self.mask_id = mask_id
-        ids = np.arange(min(vocabulary, known), dtype=np.int64)
-        self.ids_K: npt.NDArray[np.int64] = np.delete(ids, mask_id) if mask_id < len(ids) else ids
+        ids = np.arange(vocabulary, dtype=np.int64) if known is None else np.unique(np.asarray(known, np.int64))
+        self.ids_K: npt.NDArray[np.int64] = ids[(ids != mask_id) & (ids < vocabulary)]
         forbidden = torch.ones(vocabulary, dtype=torch.bool)
         forbidden[torch.from_numpy(self.ids_K)] = False
         self.forbidden_V = forbidden.to(device)
 
     def column(self, id_N: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-        """Columns of ids: the mask is the only gap."""
-        return (id_N - (id_N > self.mask_id)).astype(np.intp)
+        """Columns of candidate ids."""
+        return np.searchsorted(self.ids_K, id_N)
 
 
 class Head:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from derender.decode.config import DecodeConfig
+from derender.errors import MissingExtraError
 from derender.mineru.options import ModelOptions
 from derender.recognise.types import Recogniser
 
@@ -19,6 +20,8 @@ def make_recogniser(options: ModelOptions, decode: DecodeConfig, batch: int = 16
 
     assert options.model is not None  # ModelOptions sees to it
     folder = find_model(options.model)
+    if options.threads is not None:
+        _set_threads(options.threads)
     return MineruRecogniser(
         folder,
         decode,
@@ -27,3 +30,12 @@ def make_recogniser(options: ModelOptions, decode: DecodeConfig, batch: int = 16
         max_batch=batch,
         layout_prompt=options.layout_prompt,
     )
+
+
+def _set_threads(threads: int) -> None:
+    """Of this process: torch has no other way."""
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingExtraError("MinerU-Diffusion needs torch: pip install 'derender[torch]'") from error
+    torch.set_num_threads(threads)

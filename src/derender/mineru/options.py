@@ -18,14 +18,16 @@ class ModelOptions:
 
     model: an id such as opendatalab/MinerU-Diffusion-V1-0320-2.5B, or a folder; for a server, the name it knows the
     model by (None: the one it serves). device: cuda, cpu or mps; dtype: bfloat16, float16 or float32; None chooses
-    (checkpoint.place). base_url: of a server with the OpenAI API, up to /v1. concurrency: requests at a time; timeout:
-    seconds for one answer; retries: more attempts for one request after the first failed. layout_prompt: the words that
-    ask for a page's layout; the model's own README has the default, its own scripts have "Layout Analysis:".
+    (checkpoint.place). threads: of a model on the cpu; None leaves torch's choice. base_url: of a server with the
+    OpenAI API, up to /v1. concurrency: requests at a time; timeout: seconds for one answer; retries: more attempts for
+    one request after the first failed. layout_prompt: the words that ask for a page's layout; the model's own README
+    has the default, its own scripts have "Layout Analysis:".
     """
 
     model: str | None = None
     device: str | None = None
     dtype: str | None = None
+    threads: int | None = None
     base_url: str | None = None
     concurrency: int = 8
     timeout: float = 300.0
@@ -40,8 +42,8 @@ class ModelOptions:
         if self.base_url is not None:
             if not self.base_url.startswith(("http://", "https://")):
                 raise UsageError(f"--base-url must begin with http:// or https://, not {self.base_url!r}")
-            if self.device or self.dtype:
-                raise UsageError("a server has its own device: leave out --device and --dtype")
+            if self.device or self.dtype or self.threads:
+                raise UsageError("a server has its own device: leave out --device, --dtype and --threads")
         if not 1 <= self.concurrency <= 1024 or not self.timeout > 0 or not 0 <= self.retries <= 20:
             raise UsageError("concurrency must be 1 to 1024, the time-out above 0 and retries 0 to 20")
 

@@ -29,13 +29,14 @@ TEMPLATES = ("chat_template.jinja", "chat_template.json", "tokenizer_config.json
 
 
 class Prompts:
-    """end_ids: tokens that end a text. known: ids that have a token are those below it. Raises ModelError where the
-    folder's files do not fit together."""
+    """end_ids: tokens that end a text. known: ids that have a token. Raises ModelError where the folder's files do not
+    fit together."""
 
     def __init__(self, folder: Path, config: MineruConfig, layout_prompt: str = LAYOUT_PROMPT) -> None:
         self.folder, self.config = folder, config
         self._tokenizer = _load_tokenizer(folder)
-        self.known = len(self._tokenizer)
+        self._vocabulary: dict[str, int] = self._tokenizer.get_vocab()
+        self.known = tuple(sorted(self._vocabulary.values()))
         self._token(MASK, config.mask_id, "mask_token_id")
         self.end_ids = tuple(self._token(end) for end in ENDS)
         self._template_file, template = find_template(folder)
@@ -57,7 +58,7 @@ class Prompts:
         return [self.text([token]) for token in ids]
 
     def _token(self, token: str, wanted: int | None = None, key: str = "") -> int:
-        found = self._tokenizer.get_vocab().get(token)
+        found = self._vocabulary.get(token)
         if found is None:
             raise ModelError(f"the tokenizer in {self.folder} has no {token}")
         if wanted is not None and found != wanted:

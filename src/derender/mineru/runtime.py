@@ -63,22 +63,21 @@ class MineruSeq:
 class MineruRuntime:
     """Not thread-safe.
 
-    end_ids: tokens that end a text. known: ids that the tokenizer has a token for, those below it. block: also that of
-    the prompt's mask, as in the reference. max_tokens: the longest text that may be asked for.
+    end_ids: tokens that end a text. known: ids that the tokenizer has a token for; None: all. block: also that of the
+    prompt's mask, as in the reference. max_tokens: the longest text that may be asked for.
     """
 
     def __init__(
         self,
         model: MineruModel,
         end_ids: Sequence[int],
-        known: int | None = None,
+        known: Sequence[int] | None = None,
         block: int = BLOCK,
         max_tokens: int = 4096,
         name: str = "MinerU-Diffusion",
     ) -> None:
         c = model.config
         self.model, self.block, self.max_tokens = model, block, max_tokens
-        known = c.text.vocabulary if known is None else known
         self.candidates = Candidates(c.text.vocabulary, known, c.mask_id, model.device)
         self.spec = RuntimeSpec(
             bos_id=BEGIN,

@@ -73,6 +73,35 @@ def speed(
 
 
 @app.command()
+def overlap(
+    batches: Annotated[str, typer.Option(help="Sequences decoded together.")] = "1,8",
+    steps: Annotated[str, typer.Option(help="Denoising forwards of a block.")] = "4,8,16",
+    tokens: Annotated[int, typer.Option(min=32, help="Length of each text.")] = 256,
+    repeat: Annotated[int, typer.Option(min=1, help="How often each configuration runs; medians count.")] = 3,
+    threads: Annotated[int, typer.Option(min=1, help="Processor threads.")] = 2,
+    clock: Annotated[str, typer.Option(help="wall, or cpu: processor time, for machines with other work.")] = "wall",
+    device: Annotated[str | None, typer.Option(help="cuda, cpu or mps.", show_default=False)] = None,
+    dtype: Annotated[str | None, typer.Option(help="bfloat16, float16 or float32.", show_default=False)] = None,
+) -> None:
+    """Time MinerU-Diffusion's decoder with and without the overlapped commit, on random weights of a middling size."""
+    import torch
+
+    from derender.bench.machine import processor_name
+    from derender.mineru.bench import MIDDLING, OverlapOptions, measure_overlap, table
+    from derender.mineru.checkpoint import place
+
+    torch.set_num_threads(threads)
+    counts = [tuple(int(n) for n in _numbers(text)) for text in (batches, steps)]
+    options = OverlapOptions(counts[0], counts[1], tokens, repeat=repeat, clock=clock, device=device, dtype=dtype)
+    where = place(device, dtype)
+    typer.echo(
+        f"{MIDDLING.parameters / 1e6:.0f}M random weights, {where}, {processor_name()}, {threads} threads, "
+        f"{'processor' if clock == 'cpu' else 'wall'} time, torch {torch.__version__}"
+    )
+    typer.echo(table(measure_overlap(options, say=lambda text: typer.echo(text, err=True))))
+
+
+@app.command()
 def peers(
     evalset: Annotated[Path, typer.Argument(help="Evaluation-set folder (with manifest.jsonl).")],
     tasks: Annotated[str, typer.Option(help="Tasks of the set: text,pages,formula,table.")] = "text,pages",

@@ -10,6 +10,7 @@ import base64
 import difflib
 import io
 from html import escape
+from itertools import islice
 from pathlib import Path
 
 from derender.score.report import write_whole
@@ -76,12 +77,16 @@ def _picture(sample: Sample, folder: Path | None) -> str:
     if folder is None or not sample.image:
         return ""
     try:
-        pixels = next(page_images(folder / sample.image, dpi=80), None)
+        pixels = next(islice(page_images(folder / sample.image, dpi=110), sample.page - 1, None), None)
     except InputError as error:
         return f"<p>{escape(str(error))}</p>"
     if pixels is None:
         return ""
     image = Pil.fromarray(pixels)
+    if sample.box is not None:
+        x0, y0, x1, y1 = sample.box
+        edges = (int(x0 * image.width), int(y0 * image.height), round(x1 * image.width), round(y1 * image.height))
+        image = image.crop((edges[0], edges[1], max(edges[2], edges[0] + 1), max(edges[3], edges[1] + 1)))
     image.thumbnail((1000, 1000))
     buffer = io.BytesIO()
     image.save(buffer, "PNG", optimize=True)

@@ -7,10 +7,11 @@ Both formulas are typeset with every token in a colour of its own (cdm_boxes.py)
    that most of the pairs not yet accepted agree with, to within 7.2 points (20 pixels at 200 dpi).
 CDM = 2 x pairs that count / (tokens of both), 0 when the prediction cannot be rendered.
 
-Weights, threshold and rounds are those of the authors' program; the threshold is coarse, a subscript in place of a
-superscript lies within it, which is why token edits are always given beside CDM. Different here: tokens are in the canonical spelling
-(so \\le and \\leq are equal rather than nearly so, and \\log is one token), transformations are tried exhaustively in
-place of at random, and boxes come from the PDF in place of a raster. Values are close to, not those of, that program.
+Weights, threshold and rounds are those of the authors' program. The threshold is coarse: a subscript in place of a
+superscript lies within it, which is why token edits are always given beside CDM. Different here: tokens are in the
+canonical spelling (so \\le and \\leq are equal rather than nearly so, and \\log is one token), transformations are
+tried exhaustively in place of at random, and boxes come from the PDF in place of a raster. Values are close to, not
+those of, that program's.
 """
 
 from __future__ import annotations

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,9 +19,10 @@ from derender.bench.shuffle_report import write_shuffle
 from derender.bench.shuffle_scores import PageScore, compare_losses, curves, interval, losses, score_page
 from derender.bench.shuffle_sheet import Piece, Sheet, Slot, break_lines, compose, shuffle
 from derender.bench.shuffle_source import DPI, MARGIN_MM, built_in_prose, pdf_sheets, prose_of_file, prose_sheets
-from derender.errors import InputError, UsageError
+from derender.errors import InputError, MissingExtraError, UsageError
 from derender.ingest.source import open_source
 from derender.ingest.types import ReadOptions
+from derender.score.types import Block, CropTask, PageReading, Reading
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples/groundwater.pdf"
 MACHINE = {"processor": "test", "threads": 1, "python": "3"}
@@ -138,7 +141,14 @@ def test_pictures_have_the_resolution_and_the_same_grain_for_a_seed(sheet: Sheet
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"modes": ("fast",)}, {"fractions": (0.5,)}, {"fractions": (0.5, 0.1)}, {"fractions": (0.0, 1.2)}, {"dpi": 10.0}],
+    [
+        {"modes": ("fast",)},
+        {"fractions": (0.5,)},
+        {"fractions": (0.5, 0.1)},
+        {"fractions": (0.0, 1.2)},
+        {"dpi": 10.0},
+        {"peers": ("abbyy",)},
+    ],
 )
 def test_options_are_checked(wrong: dict[str, object]) -> None:
     with pytest.raises(UsageError):
@@ -205,6 +215,46 @@ def test_a_missing_program_is_named_and_left_out(sheet: Sheet, monkeypatch: pyte
     options = ShuffleOptions(modes=(), no_draft=(), peers=("tesseract",), fractions=(0.0, 1.0))
     with pytest.raises(InputError, match="no reader could be run: .*tesseract is not installed"):
         run_shuffle([sheet], options, "test")
+
+
+class _Peer:
+    """Reads the first picture, then fails as it is told to."""
+
+    name = "rapidocr"
+
+    def __init__(self, failure: Exception) -> None:
+        self.failure, self.seen = failure, 0
+
+    def read_crops(self, images: Sequence[Any], task: CropTask, lang: str = "") -> list[str]:
+        raise AssertionError("pages are read, not crops")
+
+    def parse_page(self, path: Path, lang: str = "") -> Reading:
+        self.seen += 1
+        if self.seen > 1:
+            raise self.failure
+        return Reading((PageReading((Block("one line"), Block("and another"))),))
+
+
+@pytest.mark.parametrize(
+    ("failure", "scores", "note"),
+    [
+        (UsageError("it broke."), [("rapidocr", 0.0), ("rapidocr", 1.0)], "failed on page 1 at 100%, counted as empty"),
+        (MissingExtraError("no data."), [], "rapidocr was left out: no data."),
+    ],
+)
+def test_a_program_that_fails_does_not_take_the_run_along(
+    sheet: Sheet, monkeypatch: pytest.MonkeyPatch, failure: Exception, scores: list[tuple[str, float]], note: str
+) -> None:
+    monkeypatch.setattr("derender.score.readers.make_reader", lambda _name: _Peer(failure))
+    options = ShuffleOptions(modes=(), no_draft=(), peers=("rapidocr",), fractions=(0.0, 1.0))
+    if not scores:
+        with pytest.raises(InputError, match=note):
+            run_shuffle([sheet], options, "test")
+        return
+    report = run_shuffle([sheet], options, "test")
+    assert [(s.reader, s.fraction) for s in report.scores] == scores
+    assert report.scores[0].precision > 0 and report.scores[1].recall == 0.0
+    assert note in report.notes[0]
 
 
 def test_the_command_reads_a_page_in_two_modes(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from derender.bench.shuffle_scores import PageScore, score_page
 from derender.bench.shuffle_sheet import Gray, Sheet, compose
 from derender.bench.types import MODES, Case
 from derender.decode.config import DecodeConfig
-from derender.errors import DerenderError, InputError, UsageError
+from derender.errors import InputError, MissingExtraError, UsageError
 
 Progress = Callable[[str], None]
 NO_DRAFT = ", no draft"
@@ -42,7 +42,7 @@ class ShuffleOptions:
 
     modes: tuple[str, ...] = ("ar", "block", "sliding", "exact")
     no_draft: tuple[str, ...] = ("ar", "block")
-    peers: tuple[str, ...] = PEERS
+    peers: tuple[str, ...] = ("rapidocr", "tesseract")
     fractions: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
     dpi: float = 100.0
     blur: float = 0.0
@@ -56,6 +56,9 @@ class ShuffleOptions:
         for mode in (*self.modes, *self.no_draft):
             if mode not in MODES:
                 raise UsageError(f"unknown mode {mode!r}: use {', '.join(MODES)}")
+        for peer in self.peers:
+            if peer not in PEERS:
+                raise UsageError(f"unknown program {peer!r}: use {', '.join(PEERS)}")
         if not self.modes and not self.peers:
             raise UsageError("give at least one mode or one other program")
         if len(self.fractions) < 2 or not all(0 <= f <= 1 for f in self.fractions):
@@ -182,16 +185,21 @@ def _read_modes(shots: Sequence[_Shot], options: ShuffleOptions, report: Shuffle
 
 
 def _read_peer(name: str, shots: Sequence[_Shot], report: ShuffleReport, progress: Progress) -> None:
+    """A program that is not installed, or lacks a part, is left out; a page that it fails on counts as empty."""
     from derender.score.readers import make_reader
 
+    scores: list[PageScore] = []
     try:
         reader = make_reader(name)
-    except UsageError:
-        raise
-    except DerenderError as error:
+        for shot in shots:
+            progress(f"{name} {shot.path.name}")
+            try:
+                pred = "\n".join(block.text for block in reader.parse_page(shot.path, "en").blocks)
+            except (UsageError, InputError) as error:
+                report.notes.append(f"{name} failed on {shot.page} at {shot.fraction:.0%}, counted as empty: {error}")
+                pred = ""
+            scores.append(score_page(name, shot.page, shot.fraction, pred, shot.truth))
+    except MissingExtraError as error:
         report.notes.append(f"{name} was left out: {error}")
         return
-    for shot in shots:
-        progress(f"{name} {shot.path.name}")
-        pred = "\n".join(block.text for block in reader.parse_page(shot.path, "en").blocks)
-        report.scores.append(score_page(name, shot.page, shot.fraction, pred, shot.truth))
+    report.scores += scores

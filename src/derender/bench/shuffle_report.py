@@ -33,8 +33,7 @@ def write_shuffle(report: ShuffleReport, machine: dict[str, Any], model: dict[st
         "model": model,
     }
     write_whole(out / "shuffle.json", json.dumps(data, indent=1, ensure_ascii=False) + "\n")
-    size = f"{len(report.pages)} pages, {report.words} words"
-    caption = f"{size}, {_hardness(report)}. Whiskers: 95% bootstrap over pages."
+    caption = f"{_size(report)}, {_hardness(report)}. Whiskers: 95% bootstrap over pages."
     draw_shuffle(found, caption).save(out / "shuffle.png")
     write_whole(out / "shuffle.md", "\n".join(_lines(report, found, machine, model)) + "\n")
 
@@ -42,6 +41,11 @@ def write_shuffle(report: ShuffleReport, machine: dict[str, Any], model: dict[st
 def _curve(curve: Curve) -> dict[str, Any]:
     points = [{"fraction": f, **asdict(i)} for f, i in curve.points]
     return {"reader": curve.reader, "metric": curve.metric, "points": points, "loss": asdict(curve.loss)}
+
+
+def _size(report: ShuffleReport) -> str:
+    n = len(report.pages)
+    return f"{n} page{'s' if n != 1 else ''}, {report.words} words"
 
 
 def _hardness(report: ShuffleReport) -> str:
@@ -57,7 +61,7 @@ def _lines(report: ShuffleReport, found: Sequence[Curve], machine: dict[str, Any
         "",
         "![Accuracy against the share of permuted words](shuffle.png)",
         "",
-        f"Pages: {report.source}; {len(report.pages)} pages, {report.words} words, {_hardness(report)}, seed {o.seed}. "
+        f"Pages: {report.source}; {_size(report)}, {_hardness(report)}, seed {o.seed}. "
         f"Words of one size change places within a page; lines, font, size and measure stay. block and sliding: "
         f"{o.rule}, block {o.block}. All decode modes read the same prefixes with the same weights; `exact` writes the "
         "text of `ar` by construction; `tower alone` is the line reader without the decoder; `no draft`: the decoder "

@@ -1,5 +1,5 @@
-"""`derender bench`: arguments, messages and files of the benchmarks. Measuring is in speed.py, sweep.py,
-memory.py and score/peers.py."""
+"""`derender bench`: arguments, messages and files of the benchmarks. Measuring is in speed.py, sweep.py, memory.py
+and score/peers.py; shuffle has its own cli_shuffle.py."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from derender.bench.cli_shuffle import shuffle
 from derender.errors import UsageError
 
 app = typer.Typer(no_args_is_help=True, help="Measure decode modes, and derender beside other readers.")
@@ -49,12 +50,12 @@ def speed(
 
     if not inputs and evalset is None:
         raise UsageError("give crops, pages or folders to measure on, or --evalset FOLDER")
-    names = _words(runtime)
-    options = SpeedOptions(_words(modes), _numbers(thresholds), _words(regimes), block, threads, repeat, clock)
+    names = words_of(runtime)
+    options = SpeedOptions(words_of(modes), numbers(thresholds), words_of(regimes), block, threads, repeat, clock)
     status = Console(stderr=True)
     with status.status("reading") as line:
         say = (lambda _text: None) if quiet else (lambda text: line.update(text))
-        found, tower = load_samples(inputs or [], evalset, _words(tasks), limit, threads, say)
+        found, tower = load_samples(inputs or [], evalset, words_of(tasks), limit, threads, say)
         runtimes, notes = make_runtimes(names, tower.vocab, threads, checkpoint, float32, weights)
         for note in notes:
             status.print(note)
@@ -65,11 +66,11 @@ def speed(
             from derender.bench.sweep import run_sweep
 
             rows = run_sweep(found, tower.vocab, next(iter(runtimes.values())), progress=say)
-            write_sweep(rows, describe_machine(threads, clock), _model(weights, None), out)
+            write_sweep(rows, describe_machine(threads, clock), model_hashes(weights, None), out)
             return
         report = measure_speed(found, tower.vocab, runtimes, options, say)
     report.notes += notes
-    _write(report, threads, clock, _model(weights, checkpoint), out)
+    _write(report, threads, clock, model_hashes(weights, checkpoint), out)
 
 
 @app.command()
@@ -91,7 +92,7 @@ def overlap(
     from derender.mineru.checkpoint import place
 
     torch.set_num_threads(threads)
-    counts = [tuple(int(n) for n in _numbers(text)) for text in (batches, steps)]
+    counts = [tuple(int(n) for n in numbers(text)) for text in (batches, steps)]
     options = OverlapOptions(counts[0], counts[1], tokens, repeat=repeat, clock=clock, device=device, dtype=dtype)
     where = place(device, dtype)
     typer.echo(
@@ -122,7 +123,7 @@ def peers(
 
     if not (evalset / "manifest.jsonl").is_file():
         raise InputError(f"{evalset.name} is no evaluation set: it has no manifest.jsonl")
-    results = bench_peers(evalset, _words(tasks), _words(readers), limit)
+    results = bench_peers(evalset, words_of(tasks), words_of(readers), limit)
     print_peers(results, Console())
     if json_file is not None:
         write_peers(results, json_file)
@@ -149,7 +150,11 @@ def memory(
     )
 
 
-def _model(weights: Path | None, checkpoint: Path | None) -> dict[str, object]:
+app.command()(shuffle)
+
+
+def model_hashes(weights: Path | None, checkpoint: Path | None) -> dict[str, object]:
+    """sha256 of the files of the weights that are measured, for reports."""
     from derender.bench.machine import file_hashes
     from derender.model.runtime_onnx import FILES
     from derender.model.tower import WEIGHTS
@@ -175,12 +180,14 @@ def _write(report: object, threads: int, clock: str, model: dict[str, object], o
     )
 
 
-def _words(text: str) -> tuple[str, ...]:
+def words_of(text: str) -> tuple[str, ...]:
+    """Parts of a list with commas."""
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
-def _numbers(text: str) -> tuple[float, ...]:
+def numbers(text: str) -> tuple[float, ...]:
+    """Numbers of a list with commas. Raises UsageError for anything else."""
     try:
-        return tuple(float(word) for word in _words(text))
+        return tuple(float(word) for word in words_of(text))
     except ValueError:
         raise UsageError(f"{text!r} is not a list of numbers such as .5,.9") from None

@@ -86,7 +86,7 @@ def run_scale(documents: Sequence[DocumentInput], job: Job, scale: ScaleOptions,
     """Reads all documents; returns the exit code. Raises MissingExtraError without Ray, DerenderError when the cluster
     cannot be reached or no worker starts, KeyboardInterrupt with everything finished so far kept.
     """
-    ray = _connect(scale)
+    ray, ours = _connect(scale)
     try:
         driver = _Driver(ray, documents, job, scale, report)
         try:
@@ -94,23 +94,24 @@ def run_scale(documents: Sequence[DocumentInput], job: Job, scale: ScaleOptions,
         finally:
             driver.close()
     finally:
-        if scale.address == "local" and ray.is_initialized():
+        if ours:
             ray.shutdown()
     return report.exit_code
 
 
-def _connect(scale: ScaleOptions) -> Any:
+def _connect(scale: ScaleOptions) -> tuple[Any, bool]:
+    """Ray, connected, and whether this made the connection."""
     try:
         import ray
     except ImportError:
         raise MissingExtraError("--ray needs Ray: pip install 'derender[ray]'") from None
     if ray.is_initialized():
-        return ray
+        return ray, False
     try:
         ray.init(address=scale.address, logging_level=logging.ERROR, log_to_driver=False)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise DerenderError(f"the Ray cluster {scale.address} cannot be reached: {error}") from None
-    return ray
+    return ray, True
 
 
 class _Driver:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -77,7 +77,13 @@ class DictatedPipeline:
         self.opened.append(_Opened(name or "document", source.decode().split()))
         return self.opened[-1]
 
-    def parse_source(self, source: _Opened, *, on_page: Callable[[Page, int, int], None] | None = None) -> Document:
+    def parse_source(
+        self,
+        source: _Opened,
+        *,
+        on_page: Callable[[Page, int, int], None] | None = None,
+        known: Mapping[int, Page] | None = None,
+    ) -> Document:
         order, count = source.words[0], int(source.words[1]) if len(source.words) > 1 else 1
         raised = {
             "usage": UsageError("pages 9 were asked for, but the document has pages 1 to 1."),

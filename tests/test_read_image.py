@@ -112,6 +112,17 @@ def test_all_pages_of_a_tiff_in_any_order() -> None:
         assert all(pages[n].image.shape == (20, 29 + n, 3) and pages[n].image[0, 0, 0] == 40 * (n - 1) for n in pages)
 
 
+def test_a_tiff_whose_list_of_pages_leads_nowhere_gives_its_first_page_and_a_warning() -> None:
+    frame = Image.new("L", (40, 30), 200)
+    data = bytearray(saved(frame, "TIFF", save_all=True, append_images=[frame]))
+    first = int.from_bytes(data[4:8], "little")
+    link = first + 2 + 12 * int.from_bytes(data[first : first + 2], "little")
+    data[link : link + 4] = (len(data) - 1).to_bytes(4, "little")  # one byte is no directory
+    source = open_source(bytes(data))
+    assert source.page_count == 1 and "list of pages is damaged" in source.warnings[0]
+    assert source.page(1).image.shape == (30, 40, 3)
+
+
 def test_only_the_first_frame_of_an_animation() -> None:
     frames = [corner_picture("L"), Image.new("L", (40, 20), 255)]
     with open_source(saved(frames[0], "GIF", save_all=True, append_images=frames[1:])) as source:

@@ -96,6 +96,8 @@ def parse(
     dpi: cli_options.Dpi = None,
     password: cli_options.Password = None,
     threads: cli_options.Threads = None,
+    ray: cli_options.Ray = None,
+    workers: cli_options.Workers = None,
     decode: cli_options.Decode = None,
     threshold: cli_options.Threshold = None,
     rule: cli_options.Rule = None,
@@ -121,8 +123,14 @@ def parse(
         raise UsageError("give either --out or --stdout")
     if formats is None:
         formats = "md" if stdout else cli_options.DEFAULT_FORMATS
+    if ray is None and workers is not None:
+        raise UsageError("--workers is for --ray")
+    if ray is None and out is not None and "://" in out:
+        raise UsageError(f"{out} is a URI: only --ray writes there")
+    if ray is not None and stdout:
+        raise UsageError("--ray writes files: leave out --stdout")
     batch = BatchOptions(
-        out=None if stdout else out or Path("out"),
+        out=None if stdout else Path(out or "out"),  # a URI is no file that is in the way
         formats=parse_formats(formats),
         resume=resume,
         keep_paratext=keep_paratext,
@@ -146,6 +154,21 @@ def parse(
         model=other,
         **{key: value for key, value in given.items() if value is not None},
     )
+    if ray is not None:
+        from derender.scale.command import parse_on_ray
+        from derender.scale.run import ScaleOptions
+
+        raise typer.Exit(
+            parse_on_ray(
+                inputs,
+                out or "out",
+                options,
+                batch,
+                ScaleOptions(ray, workers),
+                recursive=recursive,
+                quiet=quiet,
+            )
+        )
     found = expand_inputs(inputs, recursive)
     with quiet_libraries(verbose), Reporter(len(found), quiet, verbose) as report:
         try:

@@ -16,12 +16,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from derender.assemble.files import FORMATS, Format, is_finished, output_files, source_meta, unique_name, write_outputs
+from derender.assemble.files import (
+    FORMATS,
+    Format,
+    is_finished,
+    output_files,
+    safe_name,
+    source_meta,
+    unique_name,
+    write_outputs,
+)
 from derender.assemble.structure import clean_text
 from derender.cli_report import Reporter
-from derender.document import Document
+from derender.document import Document, Page
 from derender.errors import DerenderError, InputError, MissingExtraError, ModelError, PageError, UsageError
 from derender.ingest.inputs import InputFile
+from derender.parts import PageParts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,6 +87,7 @@ def settings_of(options: ParseOptions, batch: BatchOptions) -> dict[str, Any]:
         "pages": options.pages,
         "dpi": options.dpi,
         "tokens": options.tokens,
+        "join_tables": options.join_tables,
         "decode": f"{decode.mode} {decode.rule} {decode.block} {decode.window} trace={decode.trace}",
         "keep_paratext": batch.keep_paratext,
         "page_markers": batch.page_markers,
@@ -126,8 +137,45 @@ def _one(
         return
     source = file.path if file.path is not None else data
     assert source is not None
+    parts = None
+    if batch.out is not None and "json" in batch.formats:  # without JSON nothing can be resumed
+        parts = PageParts(batch.out / safe_name(name), meta, settings)
+    known = parts.load() if parts is not None and batch.resume else {}
+    if parts is not None and not known:
+        parts.remove()
+    try:
+        _read(source, name, several, pipeline, batch, settings, report, meta, parts, known)
+    except (OSError, KeyboardInterrupt):
+        raise  # the pages stay: --resume goes on from them
+    except Exception:
+        if parts is not None:
+            parts.remove()
+        raise
+    if parts is not None:
+        parts.remove()
+
+
+def _read(
+    source: Path | bytes,
+    name: str,
+    several: bool,
+    pipeline: Pipeline,
+    batch: BatchOptions,
+    settings: dict[str, Any],
+    report: Reporter,
+    meta: dict[str, str | int] | None,
+    parts: PageParts | None,
+    known: dict[int, Page],
+) -> None:
+    """Reads one input and writes what comes out; pages go into `parts` as they are finished."""
+
+    def on_page(page: Page, done: int, total: int) -> None:
+        if parts is not None and total > 1:
+            parts.add(page)
+        report.page(page, done, total)
+
     with pipeline.open(source, name) as opened:
-        document = pipeline.parse_source(opened, on_page=report.page)
+        document = pipeline.parse_source(opened, on_page=on_page, known=known)
         if document.status == "failed":
             count = len(document.pages)
             what = f"none of its {count} pages could" if count > 1 else "its only page could not"
@@ -139,14 +187,14 @@ def _one(
             report.finished(document, None)
             return
         document.meta["source"] = meta
-        pictures = _Pictures(pipeline, opened, document)
+        pictures = PagePictures(pipeline, opened, document)
         write_outputs(
             document, batch.out, batch.formats, pictures, name, batch.keep_paratext, page_markers=batch.page_markers
         )
     report.finished(document, batch.out / name)
 
 
-class _Pictures:
+class PagePictures:
     """Page number -> its picture (write_outputs' page_images); None for a page that cannot be rendered, which the
     document's errors name already."""
 

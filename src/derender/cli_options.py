@@ -8,13 +8,13 @@ again, and tests/test_cli_docs.py compares them.
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 WHAT, HOW, DECODING, SHOWN = "What is read and written", "How pages are read", "Decoding", "Messages"
 MODELS = "Another model"
+CLUSTER = "On a cluster"
 DEFAULT_FORMATS = "md,json,content-list,overlay"
 
 
@@ -92,12 +92,12 @@ Inputs = Annotated[
     ),
 ]
 Out = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--out",
         "-o",
         metavar="DIR",
-        help="Folder for the results: DIR/NAME/NAME.md and so on for each input. [default: out]",
+        help="Folder for the results: DIR/NAME/NAME.md and so on for each input; with --ray also a URI. [default: out]",
         show_default=False,
         rich_help_panel=WHAT,
     ),
@@ -139,7 +139,8 @@ Resume = Annotated[
     bool,
     typer.Option(
         "--resume",
-        help="Skip inputs that an earlier run with the same settings finished; a changed file is read again.",
+        help="Skip inputs, and pages of the input that was interrupted, that an earlier run with the same settings "
+        "finished; a changed file is read again. With --ray always so.",
         rich_help_panel=WHAT,
     ),
 ]
@@ -198,6 +199,26 @@ Threads = Annotated[
         help="Processor threads. [default: processors, at most 4]",
         show_default=False,
         rich_help_panel=HOW,
+    ),
+]
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS|local",
+        help="Read on a Ray cluster, page by page on many workers: its address, or local for this machine "
+        "(derender[ray]). INPUT and --out may be URIs, such as s3://bucket/folder. Run again, it does what is missing.",
+        show_default=False,
+        rich_help_panel=CLUSTER,
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Workers on the cluster, each with --threads processors. [default: as many as there is room for]",
+        show_default=False,
+        rich_help_panel=CLUSTER,
     ),
 ]
 Decode = Annotated[
@@ -355,6 +376,7 @@ Examples:
   derender parse scan.tif --mode ocr --format md,html --decode exact
   cat paper.pdf | derender parse - --stdout --format json
   derender parse scan.pdf --model opendatalab/MinerU-Diffusion-V1-0320-2.5B --device cuda
+  derender parse --ray local scans/ -o out
 
 Exit codes: 0 all went well, 1 an input failed, 2 wrong usage, 3 some page or region failed, 130 interrupted."""
 

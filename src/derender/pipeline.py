@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -106,18 +106,25 @@ class Pipeline:
         options = ReadOptions(dpi=self.options.dpi)
         return open_source(source, name=name, password=self.options.password, options=options)
 
-    def parse_source(self, source: Source, *, on_page: OnPage | None = None) -> Document:
+    def parse_source(
+        self, source: Source, *, on_page: OnPage | None = None, known: Mapping[int, Page] | None = None
+    ) -> Document:
         """Reads an open document. Failed pages are in it as pages with errors; the document then says `partial`, or
-        `failed` when every page failed."""
+        `failed` when every page failed. known: pages by number, as on_page gave them in an earlier run with the same
+        options; they are taken as they are and not read again (nor counted in the statistics of decoding)."""
         began = time.perf_counter()
         numbers = parse_pages(self.options.pages or "1-", source.page_count)
         run = _Run(source, numbers, on_page)
+        run.done = {n: known[n] for n in numbers if n in known} if known else {}
+        resumed = len(run.done)
         for result in self._recognise(run):
             self._take(run, result)
         pages = [run.done[n] for n in numbers]
         document = Document(name=source.name, pages=pages, page_count=source.page_count, warnings=list(source.warnings))
         document = settle_document(structure(document, self.options.join_tables))
         document.meta = self._meta(run, time.perf_counter() - began)
+        if resumed:
+            document.meta["pages_resumed"] = resumed
         return document
 
     def picture(self, source: Source, page: Page) -> Image:
@@ -125,6 +132,21 @@ class Pipeline:
         opened = source.page(page.number)
         try:
             return opened.image
+        finally:
+            opened.release()
+
+    def prepare(self, source: Source, number: int) -> tuple[PageWork, list[Request]]:
+        """A page laid out, and what is left to read of it; a page that cannot be read has errors and no requests."""
+        try:
+            opened = source.page(number)
+        except PageError as error:
+            return PageWork(failed_page(number, error)), []
+        try:
+            return prepare_page(opened, self.options, self.analyser)
+        except ServerError:
+            raise  # no other page would fare better
+        except (DerenderError, ValueError, MemoryError) as error:
+            return PageWork(failed_page(number, error, opened.width_pt, opened.height_pt, opened.dpi)), []
         finally:
             opened.release()
 
@@ -145,20 +167,9 @@ class Pipeline:
     def _requests(self, run: _Run) -> Iterator[Request]:
         """Prepares page after page and passes on what must be read in them."""
         for number in run.numbers:
-            try:
-                opened = run.source.page(number)
-            except PageError as error:
-                run.finish(PageWork(failed_page(number, error)))
+            if number in run.done:
                 continue
-            try:
-                work, requests = prepare_page(opened, self.options, self.analyser)
-            except ServerError:
-                raise
-            except (DerenderError, ValueError, MemoryError) as error:
-                page = failed_page(number, error, opened.width_pt, opened.height_pt, opened.dpi)
-                work, requests = PageWork(page), []
-            finally:
-                opened.release()
+            work, requests = self.prepare(run.source, number)
             run.open[number] = work
             if not requests:
                 run.finish(work)

@@ -16,18 +16,19 @@ from derender.assemble.lists import mark_lists
 from derender.assemble.paratext import mark_paratext
 from derender.assemble.script import clean
 from derender.assemble.table_joins import mark_joined_tables
-from derender.document import Document, Region
+from derender.document import Document, Page, Region
 
 Stage = Callable[[Document], Document]
 
 
 def clean_text(doc: Document) -> Document:
     """Takes out of every text what no output format can hold (control characters, lone surrogates)."""
-    pages = []
-    for page in doc.pages:
-        regions = [_clean_region(region) for region in page.regions]
-        pages.append(page.model_copy(update={"regions": regions}))
-    return doc.model_copy(update={"pages": pages})
+    return doc.model_copy(update={"pages": [clean_page(page) for page in doc.pages]})
+
+
+def clean_page(page: Page) -> Page:
+    """The same for one page."""
+    return page.model_copy(update={"regions": [_clean_region(region) for region in page.regions]})
 
 
 def _clean_region(region: Region) -> Region:

@@ -42,7 +42,8 @@ class ImageSource(Source):
         self._file: BinaryIO = io.BytesIO(source) if isinstance(source, bytes) else source.open("rb")
         try:
             self._pil = _open(self._file, shown)
-            super().__init__(name, self._count_frames())
+            super().__init__(name, 1)
+            self.page_count = self._count_frames()
         except BaseException:
             self._file.close()
             raise

@@ -3,9 +3,11 @@
 # In: a folder of shards (about 16 MiB for 256 regions) made on a CPU. Out: files below 16 MiB in $out, nothing else.
 # State between slices is the checkpoint, cut into parts below 16 MiB; a slice that finds parts puts them together.
 #
-#   runs/gpu.sh SHARDS OUT        (SECONDS_A_SLICE, STEPS and STAGE2_STEPS make it shorter or longer)
+#   runs/gpu.sh text SHARDS OUT        (SECONDS_A_SLICE, STEPS and STAGE2_STEPS make it shorter or longer)
+#   runs/gpu.sh formula PICTURES OUT   (files of `derender train formula pictures`, 11 MiB for 3,000)
 set -euo pipefail
-shards=${1:?usage: runs/gpu.sh SHARDS OUT} out=${2:?usage: runs/gpu.sh SHARDS OUT}
+usage="usage: runs/gpu.sh text|formula DATA OUT"
+task=${1:?$usage} shards=${2:?$usage} out=${3:?$usage}
 slice=${SECONDS_A_SLICE:-480} steps=${STEPS:-20000} more=${STAGE2_STEPS:-4000}
 mkdir -p "$out"
 work=$(mktemp -d)
@@ -29,7 +31,40 @@ train() { # stage, further options
   cut_up "$stage"
 }
 
-if [ ! -e "$out/stage1.done" ]; then
+formula() { # the encoder sees two thirds of the pictures, the decoder the others; each degraded eight times
+  local f="derender train formula" n=0 stage=encoder use=seen
+  if [ -e "$out/encoder.done" ]; then stage=decoder use=other; fi
+  for file in "$shards"/pictures-*.npz; do
+    n=$((n + 1))
+    if [ "$((n % 3))" -eq 0 ]; then ln -s "$(realpath "$file")" "$work/other-$n.npz"; else ln -s "$(realpath "$file")" "$work/seen-$n.npz"; fi
+  done
+  for seed in 1 2 3 4 5 6 7 8; do
+    $f samples "$work/$use"-*.npz --out "$work/samples-$seed" --seed "$seed" >/dev/null &
+  done
+  wait
+  put_together encoder
+  put_together decoder
+  if [ "$stage" = encoder ]; then
+    $f encoder "$work"/samples-*/*.npz --out "$work/encoder" --steps "$steps" --pieces 20000 --device cuda --seconds "$slice"
+  else
+    $f encoder --out "$work/encoder" # only writes its ONNX files again
+    for seed in 1 2 3 4 5 6 7 8; do
+      for file in "$work/samples-$seed"/*.npz; do mv "$file" "$work/samples-$seed/$(basename "$file" .npz)-$seed.npz"; done
+      $f features "$work/samples-$seed"/*.npz --encoder "$work/encoder" --out "$work/features" &
+    done
+    wait
+    $f decoder "$work/features" --out "$work/decoder" --steps "$steps" --rows 32768 --device cuda --seconds "$slice"
+    $f export "$work/decoder/checkpoint.pt" --out "$out/weights" --encoder "$work/encoder" --shards "$work/features"
+  fi
+  cut_up "$stage"
+  if [ "$(tail -n 1 "$work/$stage/log.csv" | cut -d, -f1)" -ge "$steps" ]; then touch "$out/$stage.done"; fi
+}
+
+if [ "$task" = formula ] && [ -e "$out/decoder.done" ]; then
+  echo "done: weights in $out/weights"
+elif [ "$task" = formula ]; then
+  formula
+elif [ ! -e "$out/stage1.done" ]; then
   train stage1 --steps "$steps" --lr 2e-3 --warmup 500 --clusters 64
   if [ "$(tail -n 1 "$work/stage1/log.csv" | cut -d, -f1)" -ge "$steps" ]; then touch "$out/stage1.done"; fi
 elif [ ! -e "$out/hard.json" ]; then

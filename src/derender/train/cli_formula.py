@@ -45,6 +45,7 @@ def samples(
     inputs: Annotated[list[Path], typer.Argument(help="Files of pictures.")],
     out: Out,
     clean: Annotated[float, typer.Option(help="Share of pictures that are not degraded.")] = 0.5,
+    seed: Annotated[int, typer.Option(help="Of the degradations: the same pictures give other samples.")] = 5,
 ) -> None:
     """Degrade pictures, cut them into pieces of ink and say what each piece is."""
     import numpy as np
@@ -56,7 +57,7 @@ def samples(
     for path in inputs:
         target = out / path.name.replace("pictures", "samples")
         if not target.exists():
-            rng = np.random.default_rng((int("".join(filter(str.isdigit, path.stem)) or 0), 5))
+            rng = np.random.default_rng((int("".join(filter(str.isdigit, path.stem)) or 0), seed))
             drawn = [draw_sample(picture, rng, clean) for picture in load_pictures(path)]
             save_samples([s for s in drawn if len(s.rank_N)], target)
             typer.echo(f"{target.name}: {len(drawn)} samples")
@@ -64,10 +65,11 @@ def samples(
 
 @app.command()
 def encoder(
-    inputs: Annotated[list[Path], typer.Argument(help="Files of samples.")],
     out: Out,
+    inputs: Annotated[list[Path] | None, typer.Argument(help="Files of samples; without any, only exports.")] = None,
     steps: Annotated[int, typer.Option(help="Steps in all.")] = 3200,
     pieces: Annotated[int, typer.Option(help="Pieces of ink a batch.")] = 700,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     seconds: Seconds = None,
     threads: Threads = 2,
 ) -> None:
@@ -79,7 +81,10 @@ def encoder(
     from derender.train.formula_reader import ReaderTrainer
 
     torch.set_num_threads(threads)
-    ReaderTrainer([s for path in inputs for s in load_samples(path)], out, steps, pieces).run(seconds)
+    if inputs:
+        ReaderTrainer([s for path in inputs for s in load_samples(path)], out, steps, pieces, device=device).run(
+            seconds
+        )
     export_encoder(*load_encoder(out / "checkpoint.pt"), out)
 
 

@@ -14,7 +14,7 @@ import json
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +46,10 @@ class PieceBatch:
     source: Tensor
     target: Tensor
     gap: Tensor
+
+    def to(self, device: str) -> PieceBatch:
+        """The same batch on `device`."""
+        return PieceBatch(**{f.name: getattr(self, f.name).to(device) for f in fields(self)})
 
 
 def collate_pieces(samples: Sequence[PieceSample], gap_index: dict[tuple[int, ...], int]) -> PieceBatch:
@@ -89,24 +93,33 @@ def losses(model: FormulaEncoder, b: PieceBatch) -> dict[str, Tensor]:
 
 
 class ReaderTrainer:
-    """out: folder of checkpoint.pt, gaps.json and log.csv; a run that finds them goes on."""
+    """out: folder of checkpoint.pt and log.csv; a run that finds them goes on. pieces: of a batch. device:
+    cpu or cuda."""
 
     def __init__(
-        self, samples: Sequence[PieceSample], out: Path, steps: int, pieces: int = 900, lr: float = 1.5e-3
+        self,
+        samples: Sequence[PieceSample],
+        out: Path,
+        steps: int,
+        pieces: int = 900,
+        lr: float = 1.5e-3,
+        device: str = "cpu",
     ) -> None:
         self.samples, self.out, self.steps, self.pieces, self.lr = samples, out, steps, pieces, lr
+        self.device = device
         out.mkdir(parents=True, exist_ok=True)
-        gaps = out / "gaps.json"
-        if not gaps.exists():
-            gaps.write_text(json.dumps(frequent_gaps(samples, GAPS)))
-        self.gap_index = {tuple(g): i for i, g in enumerate(json.loads(gaps.read_text()))}
+        data = None
+        if (out / "checkpoint.pt").exists():
+            data = torch.load(out / "checkpoint.pt", map_location=device, weights_only=True)
+        gaps = json.loads(data["gaps"]) if data else frequent_gaps(samples, GAPS)
+        self.gap_index = {tuple(g): i for i, g in enumerate(gaps)}
         torch.manual_seed(0)
-        self.model = FormulaEncoder(FormulaEncoderConfig(tokens=len(FORMULA_TOKENS), gaps=len(self.gap_index)))
+        config = FormulaEncoderConfig(tokens=len(FORMULA_TOKENS), gaps=len(self.gap_index))
+        self.model = FormulaEncoder(config).to(device)
         self.ema = copy.deepcopy(self.model)
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr, betas=(0.9, 0.98), weight_decay=0.01)
         self.step = 0
-        if (out / "checkpoint.pt").exists():
-            data = torch.load(out / "checkpoint.pt", weights_only=True)
+        if data:
             self.model.load_state_dict(data["model"])
             self.ema.load_state_dict(data["ema"])
             self.optimiser.load_state_dict(data["optimiser"])
@@ -118,7 +131,7 @@ class ReaderTrainer:
         passed = 0
         while True:
             rng = np.random.default_rng((pool, 3))
-            picked = rng.choice(len(self.samples), min(600, len(self.samples)), replace=False)
+            picked = rng.choice(len(self.samples), min(max(600, self.pieces), len(self.samples)), replace=False)
             drawn = sorted((self.samples[i] for i in picked), key=lambda s: len(s.rank_N))
             groups: list[list[PieceSample]] = [[]]
             for s in drawn:
@@ -144,7 +157,7 @@ class ReaderTrainer:
                 done = self.step / self.steps
                 for g in self.optimiser.param_groups:
                     g["lr"] = self.lr * warm * (0.03 + 0.97 * 0.5 * (1 + math.cos(math.pi * done)))
-                values = losses(self.model, collate_pieces(group, self.gap_index))
+                values = losses(self.model, collate_pieces(group, self.gap_index).to(self.device))
                 self.optimiser.zero_grad(set_to_none=True)
                 (values["symbol"] + values["next"] + values["gap"]).backward()
                 torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from derender.formula.components import LETTER, MAX_PIECES, find_pieces
-from derender.formula.path import read_path, walk
+from derender.formula.path import choose_gaps, read_path, walk
 from derender.formula.spelling import target_tokens
+from derender.formula.structure import well_formed
 from derender.formula.tex import tex_present
 from derender.formula.vocabulary import FORMULA_TOKENS, FormulaVocab, encode_tokens
 from derender.train.formula_colours import NOBODY, UNINKED, coloured, owners
+from derender.train.formula_grammar import draw_formula
 from derender.train.formula_pieces import ranks
 from derender.train.formula_render import _render
 
@@ -174,3 +176,39 @@ def test_the_accented_symbol_is_the_piece_that_reaches_lowest() -> None:
     boxes = np.array([[6, 2, 12, 4], [4, 8, 14, 20]], np.float32)
     ids = encode_tokens([r"\bar", "{", "x", "}"]) or []
     assert ranks(number, owner, ids, boxes).tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_formula_of_the_grammar_is_well_formed(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(60):
+        tokens = target_tokens(draw_formula(rng))
+        assert well_formed(tokens), tokens
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        "a }", "{ a }", "x _ {", r"\frac { a } b", r"\frac { a }", "x ^ { 2 } ^ { 3 }", "x ^ { 2 } _ { 3 }", "a & b",
+        r"\beginenvarray a } \endenvarray", r"\beginenvarray a \endenvaligned", r"\sqrt x", r"a \\ b", r"\mathrm",
+        r"\sqrt [ 3 ] x",
+    ],
+)  # fmt: skip
+def test_what_is_not_well_formed_is_refused(tokens: str) -> None:
+    assert not well_formed(tokens.split())
+
+
+def test_a_doubtful_brace_is_closed_where_the_formula_needs_it() -> None:
+    gaps = [encode_tokens(t.split()) or [] for t in ("", "{", "}", "} }")]
+    symbols = encode_tokens([r"\sqrt", "x", r"\sqrt", "y"]) or []
+    log = np.log(np.full((5, 4), 1e-3, np.float32))
+    for step, (likely, other) in enumerate([(0, 1), (1, 0), (0, 2), (1, 0), (3, 2)]):  # the greedy reading is broken
+        log[step, likely], log[step, other] = np.log(0.6), np.log(0.3)
+    assert [gaps[g] for g in choose_gaps(log, symbols, gaps)] == [[], gaps[1], [], gaps[1], gaps[3]]
+    log[2, 0] = np.log(1e-3)  # now the first root is surely over before the second
+    assert [gaps[g] for g in choose_gaps(log, symbols, gaps)] == [[], gaps[1], gaps[2], gaps[1], gaps[2]]
+
+
+def test_a_reading_that_cannot_be_well_formed_is_the_likeliest_of_each_step() -> None:
+    gaps = [encode_tokens(["}"]) or []]
+    assert choose_gaps(np.zeros((2, 1), np.float32), encode_tokens(["x"]) or [], gaps) == [0, 0]

@@ -1,8 +1,9 @@
 """The path through a formula's pieces: from the encoder's opinions on each piece to a reading of the whole.
 
 Greedy: from the start to the likeliest next piece not yet read, until the end; pieces left over are then put where they
-cost least. What is read is a draft for the decoder, with a probability for each token, and a place in it for each
-piece. Knows no network.
+cost least. The tokens between two pieces are the likeliest that keep braces, arguments and environments well-formed
+(structure.py), found by a beam search. What is read is a draft for the decoder, with a probability for each token, and
+a place in it for each piece. Knows no network.
 
 Legend: N pieces; index 0 of N + 1 entries is the start and, as a successor, the end; V tokens; D drafted tokens.
 """
@@ -15,6 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from derender.formula.structure import Structure
+from derender.formula.vocabulary import FORMULA_TOKENS
+
+BEAM = 16
+GAPS_TRIED = 12
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
@@ -75,11 +81,12 @@ def read_path(
     first; gaps: the tokens of each class."""
     path, sure = walk(symbol_NV, next_MM)
     gap_KG = _softmax(gap_logits([0, *path, 0]))
+    symbols = [int(symbol_NV[entry - 1].argmax()) for entry in path]
+    chosen = choose_gaps(np.log(gap_KG + 1e-12), symbols, gaps)
     draft: list[int] = []
     prob: list[float] = []
     position = np.full(len(symbol_NV), -1.0, np.float32)
-    for k, entry in enumerate([*path, 0]):
-        gap = int(gap_KG[k].argmax())
+    for k, (entry, gap) in enumerate(zip([*path, 0], chosen, strict=True)):
         draft += gaps[gap]
         prob += [sure[k] * float(gap_KG[k, gap])] * len(gaps[gap])
         if entry:
@@ -89,6 +96,36 @@ def read_path(
             prob.append(sure[k] * float(symbol.max()))
     _place_others(position, box_N4)
     return FormulaReading(np.asarray(draft, np.int64), np.asarray(prob, np.float32), position)
+
+
+def choose_gaps(log_KG: F32, symbols: Sequence[int], gaps: Sequence[Sequence[int]]) -> list[int]:
+    """The gap of each step: likeliest together among those that are well-formed with the symbols between them.
+
+    log_KG: log probabilities, one step more than there are symbols. Where the beam finds no well-formed reading, each
+    step's likeliest.
+    """
+    beam: list[tuple[float, Structure, list[int]]] = [(0.0, Structure(), [])]
+    for k, row in enumerate(log_KG):
+        best: dict[Structure, tuple[float, Structure, list[int]]] = {}
+        likely = np.argsort(-row)[:GAPS_TRIED]
+        for score, state, chosen in beam:
+            for gap in likely:
+                after = state.push_all(_names(gaps[gap]))
+                if after and k < len(symbols):
+                    after = after.push(FORMULA_TOKENS[symbols[k]])
+                if after is None or (k == len(symbols) and not after.complete):
+                    continue
+                total = score + float(row[gap])
+                if after not in best or best[after][0] < total:
+                    best[after] = (total, after, [*chosen, int(gap)])
+        beam = sorted(best.values(), key=lambda b: -b[0])[:BEAM]
+        if not beam:
+            return [int(g) for g in log_KG.argmax(1)]
+    return beam[0][2]
+
+
+def _names(ids: Sequence[int]) -> list[str]:
+    return [FORMULA_TOKENS[i] for i in ids]
 
 
 def _place_others(position_N: F32, box_N4: F32) -> None:

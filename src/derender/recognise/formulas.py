@@ -1,6 +1,7 @@
 """Formulas by the formula reader: pieces of ink through its encoder, LaTeX by the block-diffusion decoder.
 
-What is decoded is checked: LaTeX whose braces or environments do not balance, or that does not parse, is not given out.
+What is decoded is checked: where its braces or environments do not balance, or it does not parse, the encoder's reading
+stands in for it, and the result says so; LaTeX that cannot be used is not given out.
 The same engine as for text, on its own weights. Does not find formulas on pages and does not read their numbers.
 """
 
@@ -61,8 +62,10 @@ class FormulaReader:
         """LaTeX of each picture, (H, W, 3) uint8 RGB, in order."""
         out = [FormulaRead() for _ in images]
         prefixes: list[tuple[int, RegionPrefix]] = []
+        drafts: dict[int, list[int]] = {}
         for i, image in enumerate(images):
-            prefix, _, pieces = self.tower.read(grey(image))
+            prefix, reading, pieces = self.tower.read(grey(image))
+            drafts[i] = [int(t) for t in reading.draft_D]
             if pieces.dropped:
                 out[i].status = "partial"
                 out[i].errors.append(
@@ -73,10 +76,10 @@ class FormulaReader:
                 prefixes.append((i, prefix))
         for decoded in self.engine.run(prefixes):
             assert isinstance(decoded.id, int)
-            self._fill(out[decoded.id], decoded)
+            self._fill(out[decoded.id], decoded, drafts[decoded.id])
         return out
 
-    def _fill(self, read: FormulaRead, decoded: DecodeResult) -> None:
+    def _fill(self, read: FormulaRead, decoded: DecodeResult, draft: Sequence[int]) -> None:
         names = [self.vocab.piece(t) for t in decoded.tokens]
         read.target = decoded.tokens
         read.tokens = [TokenOut(n, c, s) for n, c, s in zip(names, decoded.confidences, decoded.steps, strict=True)]
@@ -93,8 +96,13 @@ class FormulaReader:
         check = check_latex(latex)
         if check.ok:
             read.latex = latex
+            return
+        read.status = "failed" if read.status == "failed" else "partial"
+        instead = spell([self.vocab.piece(t) for t in draft])
+        if check_latex(instead).ok:
+            read.latex = instead
+            read.errors.append(f"what was decoded is no LaTeX ({check.reason}); the encoder's reading is given instead")
         else:
-            read.status = "failed" if read.status == "failed" else "partial"
             read.errors.append(f"the formula's LaTeX cannot be used: {check.reason} It is kept as a picture.")
 
 

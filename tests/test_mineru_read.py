@@ -122,6 +122,9 @@ def test_a_page_is_laid_out_and_read_by_the_model(page: Path) -> None:
     assert formula.latex == "x^2"
     assert figure.source == "none" and figure.text == ""
     assert [r.task for r in reader.asked] == ["layout", "text", "text", "table", "formula", "text"]
+    for request, (x0, y0, x1, y1) in zip(reader.asked[1:5], [r.box_1000 for r in found.regions], strict=False):
+        height, width, _ = request.image.shape
+        assert abs(height - (y1 - y0) * 0.8) <= 6 and abs(width - (x1 - x0) * 0.6) <= 6, "crops keep to their boxes"
     crop = reader.asked[5]
     assert crop.lines is not None and quarter_turns(crop.lines) == 3, "the stamp's crop is turned back"
 

@@ -164,6 +164,8 @@ def test_a_page_that_cannot_be_laid_out_fails_and_a_lost_server_ends_the_run(pag
 
 def test_answers_become_results_and_masks_never_text() -> None:
     assert fill(Result("a"), " Two words <|im_end|> junk", "text").text == "Two words"
+    maths = fill(Result("a"), r"We have \( x_1^2 \) and \[a\], a\\[2pt] b \], 5$", "text")
+    assert maths.text == r"We have $x_1^2$ and $a$, a\\[2pt] b \], 5$"
     masked = fill(Result("a"), "Two <|MASK|> words", "text")
     assert masked.status == "failed" and masked.text == "" and "mask" in masked.errors[0]
     mended = fill(Result("a"), "<fcel>a<fcel>b<nl><fcel>c<nl>", "table")

@@ -77,6 +77,31 @@ def test_every_tensor_is_the_files_and_none_is_made(folder: Path) -> None:
     assert sum(p.numel() for p in mine.values()) == model.config.parameters
 
 
+def own_memory() -> int:
+    """Bytes of this process that are in no file."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell")
+def test_weights_stay_in_their_file(folder: Path) -> None:
+    change(folder / "config.json", text_config={**TEXT, "vocab_size": 200_000})
+    edit_weights(
+        folder,
+        lambda w: w.update(
+            {
+                name: torch.zeros(200_000, 64)
+                for name in ("language_model.lm_head.weight", "language_model.model.embed_tokens.weight")
+            }
+        ),
+    )
+    before = own_memory()
+    model = load_model(folder, CPU)
+    grown = own_memory() - before
+    assert model.config.parameters * 4 > 100e6
+    assert grown < 20e6
+
+
 def test_shards_give_the_same_model(folder: Path, tmp_path: Path) -> None:
     sharded = write_checkpoint(tmp_path / "shards", make_reference(), shards=3)
     one, many = (dict(load_model(f, CPU).named_parameters()) for f in (folder, sharded))

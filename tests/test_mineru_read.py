@@ -122,6 +122,9 @@ def test_a_page_is_laid_out_and_read_by_the_model(page: Path) -> None:
     assert formula.latex == "x^2"
     assert figure.source == "none" and figure.text == ""
     assert [r.task for r in reader.asked] == ["layout", "text", "text", "table", "formula", "text"]
+    for request, (x0, y0, x1, y1) in zip(reader.asked[1:5], [r.box_1000 for r in found.regions], strict=False):
+        height, width, _ = request.image.shape
+        assert abs(height - (y1 - y0) * 0.8) <= 6 and abs(width - (x1 - x0) * 0.6) <= 6, "crops keep to their boxes"
     crop = reader.asked[5]
     assert crop.lines is not None and quarter_turns(crop.lines) == 3, "the stamp's crop is turned back"
 
@@ -161,6 +164,8 @@ def test_a_page_that_cannot_be_laid_out_fails_and_a_lost_server_ends_the_run(pag
 
 def test_answers_become_results_and_masks_never_text() -> None:
     assert fill(Result("a"), " Two words <|im_end|> junk", "text").text == "Two words"
+    maths = fill(Result("a"), r"We have \( x_1^2 \) and \[a\], a\\[2pt] b \], 5$", "text")
+    assert maths.text == r"We have $x_1^2$ and $a$, a\\[2pt] b \], 5$"
     masked = fill(Result("a"), "Two <|MASK|> words", "text")
     assert masked.status == "failed" and masked.text == "" and "mask" in masked.errors[0]
     mended = fill(Result("a"), "<fcel>a<fcel>b<nl><fcel>c<nl>", "table")

@@ -5,12 +5,17 @@ Does not read layout answers (layout.py takes their text as it is).
 
 from __future__ import annotations
 
+import re
+
 from derender.assemble.markdown import strip_math
 from derender.assemble.otsl import TAGS, otsl_to_cells, repair_otsl, tokenise
 from derender.assemble.tables import cells_to_html, html_to_cells
 from derender.mineru.prompts import ENDS, MASK
 from derender.recognise.types import Result, Task
 from derender.table.read import cells_to_text
+
+_INLINE = re.compile(r"(?<!\\)\\(?:\(\s*([^$\n]+?)\s*\\\)|\[\s*([^$\n]+?)\s*\\\])")
+"""The model writes formulas in running text as \\( \\); our texts have them between dollars."""
 
 
 def fill(result: Result, text: str, task: Task) -> Result:
@@ -22,6 +27,8 @@ def fill(result: Result, text: str, task: Task) -> Result:
         result.status = "failed"
         result.errors.append("the answer holds mask tokens: the model did not fill all of its places")
         return result
+    if task != "formula":
+        text = _INLINE.sub(lambda m: f"${m.group(1) or m.group(2)}$", text)
     if task == "formula":
         result.text = result.latex = strip_math(text)
     elif task == "table":

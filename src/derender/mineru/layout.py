@@ -11,7 +11,6 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -144,7 +143,8 @@ def _region(block: Block, order: int, image: Image, ink: np.ndarray) -> LayoutRe
         return LayoutRegion(kind, box, order=order)
     rows = _rows(box, ink) if block.turns == 0 and kind not in (RegionType.TABLE, RegionType.FORMULA) else [box]
     lines = tuple(TextLineBox(turned_quad(row, block.turns), row) for row in rows)
-    return LayoutRegion(kind, box, lines, line_height=median(line.height for line in lines), order=order)
+    # No line height: crops are padded by a share of it, and the model was trained on crops of its own boxes.
+    return LayoutRegion(kind, box, lines, order=order)
 
 
 def turned_quad(box: Box, turns: int) -> Quad:

@@ -187,8 +187,9 @@ class MineruRuntime:
             except RuntimeError as error:
                 if not out_of_memory(error):
                     raise
-                if self.model.device.type == "cuda":
-                    torch.cuda.empty_cache()
+            # Only here, where the error and with it the frames that hold tensors are gone, is their memory free.
+            if self.model.device.type == "cuda":
+                torch.cuda.empty_cache()
             if size > 1:
                 size = self._most = size // 2
                 continue

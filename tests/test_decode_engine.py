@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decode_toy import BOS, CANDIDATES, COLUMN, EOS, MASK, Prefix, ToyRuntime, text
+from decode_toy import BOS, CANDIDATES, COLUMN, EOS, FIRST, MASK, Prefix, ToyRuntime, text
 from derender.decode.config import DecodeConfig
 from derender.decode.engine import DecodeResult, Engine
 from derender.decode.modes import BlockDecoder
 from derender.decode.protocol import RowLogits, RuntimeSpec
 from derender.decode.sampling import request_rng
-from derender.errors import UsageError
+from derender.errors import CapacityError, UsageError
 
 BLOCK = 8
 CONFIGS = {
@@ -476,3 +476,38 @@ def test_a_window_longer_than_the_models_is_a_usage_error():
 def test_full_needs_a_model_with_windows_that_long():
     result = one(Prefix(text(80)), CONFIGS["full"])
     assert result.status == "failed" and "needs a window of 88" in result.errors[0]
+
+
+class SmallRuntime(ToyRuntime):
+    """Has room for so many caches and no more."""
+
+    room = 2
+
+    def prefill(self, prefixes):
+        if len(self.live) + len(prefixes) > self.room:
+            raise CapacityError("no room for one more")
+        return super().prefill(prefixes)
+
+
+def test_a_request_without_room_waits_and_the_batch_shrinks() -> None:
+    prefixes = [Prefix(text(20 + n), seed=n) for n in range(7)]
+    runtime = SmallRuntime()
+    found = decode(prefixes, DecodeConfig("block", block=BLOCK), runtime, max_batch=6, prefill_group=3)
+    assert runtime.most_live == 2
+    assert {n: r.tokens for n, r in found.items()} == {n: list(p.target) for n, p in enumerate(prefixes)}
+
+
+def test_a_request_that_has_no_room_alone_fails_with_the_reason() -> None:
+    runtime = SmallRuntime()
+    runtime.room = 0
+    found = decode([Prefix(text(20)), Prefix(text(30))], DecodeConfig("block", block=BLOCK), runtime)
+    assert [(r.status, r.errors) for r in found.values()] == [("failed", ["no room for one more"])] * 2
+
+
+@pytest.mark.parametrize("mode", ["block", "ar"])
+def test_any_of_several_ends_ends_a_text(mode: str) -> None:
+    target = [*text(11), FIRST + 3, *text(9)]
+    assert FIRST + 3 not in target[:11]
+    spec = RuntimeSpec(BOS, EOS, MASK, BLOCK, 64, also_end=(FIRST + 3,))
+    (found,) = decode([Prefix(tuple(target))], DecodeConfig(mode, block=BLOCK), ToyRuntime(spec)).values()
+    assert found.tokens == target[:11]

@@ -50,6 +50,25 @@ def test_teds_published_form_counts_sections_and_headings() -> None:
     assert teds(pred, truth) == 1.0
 
 
+def test_teds_of_the_published_example() -> None:
+    # the one pair that PubTabNet's own program is shown with (ibm-aur-nlp/PubTabNet, src/demo.ipynb): 0.97817650186...
+    row = "<tr><td>{}</td><td>{}</td></tr>"
+    tail = [
+        ("MACS [23]", "Uses both a control library and local statistics to minimize bias"),
+        ("SICER [14]", "Designed for detecting diffusely enriched regions; for example, histone modification"),
+        ("PeakSeq [24]", "Corrects for reference genome mappability and local statistics"),
+        ("SISSRs [25]", "High resolution, precise identification of binding-site location"),
+        ("F-seq [26]", "Uses kernel density estimation"),
+    ]
+    head = row.format("<b>Name of algorithm</b>", "<b>Notable features</b>")
+    body = "".join(row.format(*cells) for cells in tail)
+    truth = f"<html><body><table><thead>{head}</thead><tbody>{body}</tbody></table></body></html>"
+    pred = truth.replace("algorithm", "algori").replace("Notable features", "Notablefeatures")
+    pred = pred.replace("SICER [14]", "SICER [15]").replace("PeakSeq", "PeakSEQ")
+    assert teds(pred, truth, normalise=False) == pytest.approx(0.9781765018607124, abs=1e-12)
+    assert teds_s(pred, truth, normalise=False) == 1.0
+
+
 def test_teds_of_no_table() -> None:
     assert teds("just words", TABLE) == 0.0
     with pytest.raises(ValueError, match="no <table>"):

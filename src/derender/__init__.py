@@ -57,12 +57,17 @@ def __getattr__(name: str) -> Any:
 def parse(source: str | Path | bytes, **options: Any) -> Document:
     """Reads a document: a path or the file's bytes.
 
-    options: the fields of derender.config.ParseOptions (mode, pages, dpi, password, threads, decode, ...). Raises
-    InputError when there is nothing to read; failed pages are in the document, whose `status` then says "partial".
+    options: the fields of derender.config.ParseOptions (mode, pages, dpi, password, threads, decode, model, ...). With
+    a model, decode defaults to mode block. Raises InputError when there is nothing to read; failed pages are in the
+    document, whose `status` then says "partial".
     """
     from derender.config import ParseOptions
     from derender.pipeline import Pipeline
 
+    if options.get("model") is not None and "decode" not in options:
+        from derender.decode.config import DecodeConfig
+
+        options["decode"] = DecodeConfig(mode="block")
     return Pipeline(ParseOptions(**options)).parse(source)
 
 

@@ -19,6 +19,7 @@ from derender.errors import UsageError
 if TYPE_CHECKING:
     from derender.config import ParseOptions
     from derender.decode.config import DecodeConfig
+    from derender.mineru.options import ModelOptions
     from derender.pipeline import Pipeline
     from derender.recognise.types import Image, Result, Task
 
@@ -68,6 +69,15 @@ def read_crop(image: Image, task: Task, decode: DecodeConfig, threads: int) -> R
     return crop.read_crop(image, task, decode=decode, threads=threads)
 
 
+def read_with(model: ModelOptions, image: Image, task: Task, decode: DecodeConfig) -> Result:
+    """A crop read by another model. image: (H, W, 3) uint8 RGB."""
+    from derender.mineru.make import make_recogniser
+    from derender.recognise.types import Request
+
+    (result,) = make_recogniser(model, decode).recognise([Request("crop", image, task)])
+    return result
+
+
 @app.command(epilog=cli_options.PARSE_EPILOG)
 def parse(
     inputs: cli_options.Inputs,
@@ -92,6 +102,14 @@ def parse(
     threshold: cli_options.Threshold = None,
     rule: cli_options.Rule = None,
     block: cli_options.Block = None,
+    model: cli_options.Model = None,
+    device: cli_options.Device = None,
+    dtype: cli_options.DType = None,
+    engine: cli_options.EngineOption = cli_options.EngineChoice.local,
+    base_url: cli_options.BaseUrl = None,
+    concurrency: cli_options.Concurrency = None,
+    timeout: cli_options.Timeout = None,
+    layout_prompt: cli_options.LayoutPrompt = None,
     quiet: cli_options.Quiet = False,
     verbose: cli_options.Verbose = 0,
 ) -> None:
@@ -122,6 +140,9 @@ def parse(
         raise UsageError("--tokens and --trace go into the JSON: add json to --format")
     if pages is not None:
         _check_pages(pages)
+    other = _model_options(model, device, dtype, threads, engine, base_url, concurrency, timeout, layout_prompt)
+    if other is not None and other.base_url and (decode or threshold is not None or rule or block or trace or tokens):
+        raise UsageError("a server decodes in its own way: leave out the decoding options, --tokens and --trace")
     given: dict[str, Any] = {"dpi": dpi, "threads": threads}
     options = ParseOptions(
         mode=mode.value,
@@ -129,7 +150,8 @@ def parse(
         password=password,
         tokens=tokens,
         join_tables=not no_join_tables,
-        decode=_decode_config(decode, threshold, rule, block, trace),
+        decode=_decode_config(_mode_for(other, decode), threshold, rule, block, trace),
+        model=other,
         **{key: value for key, value in given.items() if value is not None},
     )
     if ray is not None:
@@ -168,6 +190,12 @@ def read(
     threshold: cli_options.Threshold = None,
     rule: cli_options.Rule = None,
     block: cli_options.Block = None,
+    model: cli_options.Model = None,
+    device: cli_options.Device = None,
+    dtype: cli_options.DType = None,
+    engine: cli_options.EngineOption = cli_options.EngineChoice.local,
+    base_url: cli_options.BaseUrl = None,
+    timeout: cli_options.Timeout = None,
     verbose: cli_options.Verbose = 0,
 ) -> None:
     """Reads one cropped picture and prints the reading, nothing else."""
@@ -177,11 +205,55 @@ def read(
 
     if format == "html" and task != "table":
         raise UsageError("--format html is for tables: add --task table, or take text or json")
-    config = _decode_config(decode, threshold, rule, block, trace=False)
+    other = _model_options(model, device, dtype, threads, engine, base_url, None, timeout)
+    if other is not None and other.base_url and (decode or threshold is not None or rule or block):
+        raise UsageError("a server decodes in its own way: leave out the decoding options")
+    config = _decode_config(_mode_for(other, decode), threshold, rule, block, trace=False)
     with quiet_libraries(verbose):
-        result = read_crop(load_crop(image), task.value, config, threads or default_threads())
+        if other is not None:
+            result = read_with(other, load_crop(image), task.value, config)
+        else:
+            result = read_crop(load_crop(image), task.value, config, threads or default_threads())
     code = show(result, task.value, format.value)
     raise typer.Exit(code)
+
+
+def _model_options(
+    model: str | None,
+    device: cli_options.DeviceChoice | None,
+    dtype: cli_options.DTypeChoice | None,
+    threads: int | None,
+    engine: cli_options.EngineChoice,
+    base_url: str | None,
+    concurrency: int | None,
+    timeout: float | None,
+    layout_prompt: str | None = None,
+) -> ModelOptions | None:
+    """None where derender-compact reads. Raises UsageError where an option has no effect."""
+    from derender.mineru.options import ModelOptions
+
+    if engine == "openai" and base_url is None:
+        raise UsageError("--engine openai needs --base-url: the address of the server")
+    if engine != "openai" and (base_url or concurrency or timeout):
+        raise UsageError("--base-url, --concurrency and --timeout are for a server: add --engine openai")
+    if engine != "openai" and model is None:
+        if device or dtype or layout_prompt:
+            raise UsageError("--device, --dtype and --layout-prompt are for --model, and none is given")
+        return None
+    given: dict[str, Any] = {"concurrency": concurrency, "timeout": timeout, "layout_prompt": layout_prompt}
+    return ModelOptions(
+        model,
+        device.value if device else None,
+        dtype.value if dtype else None,
+        threads,
+        base_url,
+        **{key: value for key, value in given.items() if value is not None},
+    )
+
+
+def _mode_for(model: ModelOptions | None, decode: cli_options.DecodeChoice | None) -> cli_options.DecodeChoice | None:
+    """MinerU-Diffusion knows blocks only."""
+    return cli_options.DecodeChoice.block if model is not None and decode is None else decode
 
 
 def _decode_config(

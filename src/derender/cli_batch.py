@@ -82,7 +82,7 @@ def parse_formats(text: str) -> tuple[Format, ...]:
 def settings_of(options: ParseOptions, batch: BatchOptions) -> dict[str, Any]:
     """What --resume compares: all that changes the output. The password and what only changes speed are left out."""
     decode = options.decode
-    return {
+    settings = {
         "mode": options.mode,
         "pages": options.pages,
         "dpi": options.dpi,
@@ -92,6 +92,9 @@ def settings_of(options: ParseOptions, batch: BatchOptions) -> dict[str, Any]:
         "keep_paratext": batch.keep_paratext,
         "page_markers": batch.page_markers,
     }
+    if options.model is not None:
+        settings["model"] = options.model.settings
+    return settings
 
 
 def run_batch(inputs: Sequence[InputFile], pipeline: Pipeline, batch: BatchOptions, report: Reporter) -> int:

@@ -19,6 +19,7 @@ LAZY = {
     "score": ("derender.score.cli_score", "score"),
     "train": ("derender.train.cli", "app"),
     "bench": ("derender.bench.cli", "app"),
+    "models": ("derender.mineru.cli", "app"),
 }
 """Command -> module and its function or typer app. Loaded when the command runs or is listed."""
 EXTRAS = {"score": "score", "train": "train", "bench": "score"}

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 WHAT, HOW, DECODING, SHOWN = "What is read and written", "How pages are read", "Decoding", "Messages"
+MODELS = "Another model"
 CLUSTER = "On a cluster"
 DEFAULT_FORMATS = "md,json,content-list,overlay"
 
@@ -41,6 +42,29 @@ class DecodeChoice(StrEnum):
     sliding = "sliding"
     block = "block"
     ar = "ar"
+
+
+class DeviceChoice(StrEnum):
+    """mineru.checkpoint.DEVICES"""
+
+    cuda = "cuda"
+    cpu = "cpu"
+    mps = "mps"
+
+
+class DTypeChoice(StrEnum):
+    """mineru.checkpoint.DTYPES"""
+
+    bfloat16 = "bfloat16"
+    float16 = "float16"
+    float32 = "float32"
+
+
+class EngineChoice(StrEnum):
+    """Where a model given with --model runs."""
+
+    local = "local"
+    openai = "openai"
 
 
 class TaskChoice(StrEnum):
@@ -236,6 +260,81 @@ Block = Annotated[
         rich_help_panel=DECODING,
     ),
 ]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ID|FOLDER",
+        help="Read with this model instead of derender-compact: a MinerU-Diffusion id that derender models download "
+        "fetched, or a folder; with --engine openai, the name the server knows it by. [default: derender-compact]",
+        show_default=False,
+        rich_help_panel=MODELS,
+    ),
+]
+Device = Annotated[
+    DeviceChoice | None,
+    typer.Option(
+        metavar="cuda|cpu|mps",
+        help="Where --model computes. [default: cuda where torch finds it, else cpu]",
+        show_default=False,
+        rich_help_panel=MODELS,
+    ),
+]
+DType = Annotated[
+    DTypeChoice | None,
+    typer.Option(
+        "--dtype",
+        metavar="bfloat16|float16|float32",
+        help="Numbers --model computes in. [default: bfloat16 on cuda, float16 on mps, float32 on cpu]",
+        show_default=False,
+        rich_help_panel=MODELS,
+    ),
+]
+EngineOption = Annotated[
+    EngineChoice,
+    typer.Option(
+        "--engine",
+        metavar="local|openai",
+        help="openai: ask a server (SGLang, vLLM) that speaks the OpenAI API; needs --base-url.",
+        rich_help_panel=MODELS,
+    ),
+]
+LayoutPrompt = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT",
+        help="The words that ask --model for a page's layout. [default: Layout Detection:]",
+        show_default=False,
+        rich_help_panel=MODELS,
+    ),
+]
+BaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="The server, such as http://127.0.0.1:31000/v1; a key is taken from OPENAI_API_KEY.",
+        show_default=False,
+        rich_help_panel=MODELS,
+    ),
+]
+Concurrency = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Most requests that a server gets at a time. [default: 8]",
+        show_default=False,
+        rich_help_panel=MODELS,
+    ),
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        help="How long a server may take for one answer; then it is asked again, three times at most. [default: 300]",
+        show_default=False,
+        rich_help_panel=MODELS,
+    ),
+]
 Quiet = Annotated[
     bool,
     typer.Option("--quiet", "-q", help="Only errors: no progress, warnings or summary.", rich_help_panel=SHOWN),
@@ -276,6 +375,7 @@ Examples:
   derender parse paper.pdf --pages 1-3 --stdout > paper.md
   derender parse scan.tif --mode ocr --format md,html --decode exact
   cat paper.pdf | derender parse - --stdout --format json
+  derender parse scan.pdf --model opendatalab/MinerU-Diffusion-V1-0320-2.5B --device cuda
   derender parse --ray local scans/ -o out
 
 Exit codes: 0 all went well, 1 an input failed, 2 wrong usage, 3 some page or region failed, 130 interrupted."""

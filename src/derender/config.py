@@ -12,6 +12,7 @@ from typing import Literal, get_args
 
 from derender.decode.config import DecodeConfig
 from derender.errors import UsageError
+from derender.mineru.options import ModelOptions
 
 Mode = Literal["auto", "ocr", "text"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -30,7 +31,7 @@ class ParseOptions:
     them; text uses nothing else. pages: such as "1-3,7"; None = all. dpi: of rendered pages. password: of encrypted
     PDFs. orient: turn pages whose content lies on its side. threads: per model call. batch: regions decoded together.
     tokens: keep every token and its confidence in the JSON. join_tables: show a table that goes on on the next page as
-    one.
+    one. model: another model than derender-compact, which then lays pages out too.
     """
 
     mode: Mode = "auto"
@@ -43,6 +44,7 @@ class ParseOptions:
     tokens: bool = False
     join_tables: bool = True
     decode: DecodeConfig = field(default_factory=DecodeConfig)
+    model: ModelOptions | None = None
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:

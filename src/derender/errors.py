@@ -30,5 +30,13 @@ class ModelError(DerenderError):
     """Weights are missing, incomplete, or do not fit the code."""
 
 
+class CapacityError(ModelError):
+    """Memory ran out for one request; it may fit when others have finished."""
+
+
+class ServerError(ModelError):
+    """A model server cannot be reached or refuses: no other request would fare better, so the run ends."""
+
+
 class MissingExtraError(DerenderError):
     """An optional dependency is needed: the message names the extra to install."""

@@ -23,7 +23,7 @@ from derender.ingest.page import PageInput
 from derender.ingest.textlayer import judge_words, trustworthy
 from derender.ingest.tile import tiles
 from derender.ingest.types import Word
-from derender.layout.crops import crop_region, region_request
+from derender.layout.crops import crop_region, numbered_formula, region_request
 from derender.layout.types import LayoutRegion, PageLayout, TextLineBox
 from derender.recognise.types import Image, Request, Task
 
@@ -105,12 +105,19 @@ def prepare_page(opened: PageInput, options: ParseOptions, analyser: Any) -> tup
         page.regions.append(region)
         if found.type in PICTURED and not wordy:
             continue
-        if mine and _use_words(mine, found, upright, k, options):
+        own_words = bool(mine) and _use_words(mine, found, upright, k, options)
+        if own_words:
             _fill_from_words(region, mine, degrees, page)
             if found.type is RegionType.TABLE:
                 _fill_table(region, mine, upright, found.box, degrees, page, k)
-        elif options.mode != "text" and found.lines:
+        # a formula's own words say little: its LaTeX is always read from the picture
+        formula = found.type is RegionType.FORMULA and options.mode != "text"
+        if formula or (not own_words and options.mode != "text" and found.lines):
             request = region_request(upright, found, f"{page.number}:{index}", TASKS.get(found.type, "text"))
+            if formula and own_words:
+                request = replace(request, lines=())
+            elif formula and found.inner_lines:
+                request = numbered_formula(upright, found, request)
             requests.append(_vertical(request) if found.vertical else request)
             work.waiting.add(request.id)
             work.to_page[request.id] = _from_crop(request.origin, page, degrees, k)
@@ -118,8 +125,6 @@ def prepare_page(opened: PageInput, options: ParseOptions, analyser: Any) -> tup
                 page.warnings.append(
                     "vertical text was read as if it ran from bottom to top; East Asian columns are not supported"
                 )
-    if any(r.type is RegionType.FORMULA for r in page.regions):
-        page.warnings.append("formulas are given as pictures and as plain text read in them")
     return work, requests
 
 

@@ -21,7 +21,7 @@ from derender.assemble.files import source_meta
 from derender.assemble.structure import structure
 from derender.config import ParseOptions
 from derender.document import Document, Page, Region, Token
-from derender.errors import DerenderError, PageError
+from derender.errors import DerenderError, PageError, ServerError
 from derender.ingest.page import Source
 from derender.ingest.source import open_source, parse_pages
 from derender.ingest.types import ReadOptions
@@ -69,16 +69,24 @@ class Pipeline:
 
     @property
     def recogniser(self) -> Recogniser:
-        if self._recogniser is None:
+        o = self.options
+        if self._recogniser is None and o.model is not None:
+            from derender.mineru.make import make_recogniser
+
+            self._recogniser = make_recogniser(o.model, o.decode, o.batch)
+        elif self._recogniser is None:
             from derender.recognise.compact import CompactRecogniser
 
-            o = self.options
             self._recogniser = CompactRecogniser(o.decode, threads=o.threads, max_batch=o.batch)
         return self._recogniser
 
     @property
     def analyser(self) -> Any:
-        if self._analyser is None:
+        if self._analyser is None and self.options.model is not None:
+            from derender.mineru.layout import ModelLayout
+
+            self._analyser = ModelLayout(self.recogniser)
+        elif self._analyser is None:
             from derender.layout.analyse import LayoutAnalyser
             from derender.layout.types import LayoutOptions
 
@@ -135,6 +143,8 @@ class Pipeline:
             return PageWork(failed_page(number, error)), []
         try:
             return prepare_page(opened, self.options, self.analyser)
+        except ServerError:
+            raise  # no other page would fare better
         except (DerenderError, ValueError, MemoryError) as error:
             return PageWork(failed_page(number, error, opened.width_pt, opened.height_pt, opened.dpi)), []
         finally:
@@ -203,7 +213,7 @@ class Pipeline:
 
 def fill_region(region: Region, result: Result, work: PageWork, options: ParseOptions) -> None:
     """Writes a reading into its region: text, line texts, confidence, errors and, if asked for, tokens and trace."""
-    region.text = result.text
+    region.text = result.text or region.text  # a formula with words of its own keeps them beside its LaTeX
     region.latex, region.html = result.latex, result.html
     if result.id in work.to_page:
         region.cells = place_cells(result.cells, work.to_page[result.id])

@@ -1,8 +1,8 @@
 """Document -> one self-contained HTML page: inline style, no script, nothing loaded from anywhere else.
 
 Every region has an id; each page is a section with an anchor; text direction and, where the script gives it away,
-language are marked per region. Formulas are their LaTeX in <span class="math">. Pictures are embedded when their
-folder is given.
+language are marked per region. Formulas are MathML (mathml.py), which browsers show by themselves. Pictures are
+embedded when their folder is given.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from derender.assemble.blocks import Block, blocks
 from derender.assemble.lists import Item, parse_items
 from derender.assemble.markdown import INLINE_MATH, picture_name, picture_path, strip_math
+from derender.assemble.mathml import formula_mathml, formula_number, mathml
 from derender.assemble.script import direction, language
 from derender.assemble.tables import cells_to_html
 from derender.document import PARATEXT, Document, Page, RegionType
@@ -87,8 +88,8 @@ def _block(block: Block, image_dir: str, root: Path | None) -> str:
         return f"<div {_attributes(block)}>{content}</div>"
     if kind is RegionType.FORMULA:
         if region.latex:
-            latex = escape(strip_math(region.latex))
-            return f'<div {_attributes(block)}><span class="math display">\\[{latex}\\]</span></div>'
+            shown = formula_mathml(strip_math(region.latex), formula_number(block.text))
+            return f"<div {_attributes(block, 'formula')}>{shown}</div>"
         picture = _picture(block, image_dir, root) if region.image else ""
         return f"<div {_attributes(block)}>{picture}<p>{inline(block.text)}</p></div>"
     if kind is RegionType.TITLE:
@@ -167,12 +168,12 @@ def _nested(items: list[Item], depth: int) -> tuple[str, list[Item]]:
 
 
 def inline(text: str) -> str:
-    """Escaped text; line feeds become <br>, pairs of dollars around LaTeX <span class="math">."""
+    """Escaped text; line feeds become <br>, pairs of dollars around LaTeX MathML."""
     parts = []
     last = 0
     for match in INLINE_MATH.finditer(text):
         parts.append(escape(text[last : match.start()], quote=False))
-        parts.append(f'<span class="math">\\({escape(match.group()[1:-1], quote=False)}\\)</span>')
+        parts.append(mathml(match.group()[1:-1]))
         last = match.end()
     parts.append(escape(text[last:], quote=False))
     return re.sub(r"\n+", "<br>", "".join(parts))

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from derender.assemble.blocks import Block, blocks, table_cells
 from derender.assemble.captions import label
 from derender.assemble.lists import INDENT, Item, parse_items
+from derender.assemble.mathml import formula_number
 from derender.assemble.tables import cells_to_html, cells_to_markdown
 from derender.document import Document, RegionType
 
@@ -139,9 +140,9 @@ def _table(block: Block) -> list[str]:
 
 def _formula(latex: str, text: str) -> str:
     latex = strip_math(latex)
-    number = re.search(r"\s\(([0-9A-Z]{1,3}(?:\.\d{1,3})*[a-z]?)\)$", " " + text)
-    if number is not None and "\\tag" not in latex and not latex.endswith(f"({number.group(1)})"):
-        latex += f" \\tag{{{number.group(1)}}}"
+    number = formula_number(text)
+    if number is not None and "\\tag" not in latex and not latex.endswith(f"({number})"):
+        latex += f" \\tag{{{number}}}"
     return f"$$\n{latex}\n$$"
 
 

@@ -61,13 +61,13 @@ def draw_speed(rows: Sequence[Row], caption: str) -> Any:
     width, height = PANEL_W * len(regimes) + 16, HEADER + PANEL_H * len(runtimes) + FOOTER
     image = Image.new("RGB", (width * SCALE, height * SCALE), "white")
     draw = ImageDraw.Draw(image)
-    _text(draw, 20, 16, "Speed against accuracy", 20, INK)
+    draw_text(draw, 20, 16, "Speed against accuracy", 20, INK)
     _legend(draw, 20, 46, list(dict.fromkeys(r.mode for r in rows)))
     for j, runtime in enumerate(runtimes):
         for i, regime in enumerate(regimes):
             mine = [r for r in rows if (r.regime, r.runtime) == (regime, runtime)]
             _panel(draw, PANEL_W * i + 8, HEADER + PANEL_H * j, f"{TITLES[regime]} ({runtime})", mine)
-    _text(
+    draw_text(
         draw,
         20,
         height - 30,
@@ -79,12 +79,12 @@ def draw_speed(rows: Sequence[Row], caption: str) -> Any:
 
 
 def _panel(draw: Any, left: float, top: float, title: str, rows: Sequence[Row]) -> None:
-    _text(draw, left + LEFT, top + 6, title, 14, INK)
+    draw_text(draw, left + LEFT, top + 6, title, 14, INK)
     x0, y0 = (left + LEFT) * SCALE, (top + TOP) * SCALE
     x1, y1 = (left + PANEL_W - RIGHT) * SCALE, (top + PANEL_H - BOTTOM) * SCALE
     shown = [r for r in rows if r.relative_accuracy is not None]
     if not shown:
-        _text(draw, left + LEFT + 12, top + TOP + 12, "no truth to compare with", 12, SOFT)
+        draw_text(draw, left + LEFT + 12, top + TOP + 12, "no truth to compare with", 12, SOFT)
         return
     axes = _scales(shown, x0, y0, x1, y1)
     base = next((r.tokens_per_second for r in rows if r.mode == "ar"), None)
@@ -97,18 +97,18 @@ def _panel(draw: Any, left: float, top: float, title: str, rows: Sequence[Row]) 
         if len(curve) > 1:  # a draft that is read has no threshold and is no point of the curve
             draw.line(curve, fill=COLOURS[mode], width=2 * SCALE, joint="curve")
         for (x, y), row in zip(points, series, strict=True):
-            _mark(draw, x, y, MARKS[mode], COLOURS[mode])
+            draw_mark(draw, x, y, MARKS[mode], COLOURS[mode])
             label = (
                 "ar" if mode == "ar" else f"{row.threshold:g}".lstrip("0") if row.threshold is not None else row.rule
             )
             if all(abs(x - a) > 24 * SCALE or abs(y - b) > 13 * SCALE for a, b in labelled):
                 anchor, dx = ("ra", 4) if x > axes.x1 - 50 * SCALE else ("la", 6)
-                _text(draw, x / SCALE + dx, y / SCALE - 17, label, 10, COLOURS[mode], anchor)
+                draw_text(draw, x / SCALE + dx, y / SCALE - 17, label, 10, COLOURS[mode], anchor)
                 labelled.append((x, y))
     draw.rectangle((x0, y0, x1, y1), outline=SOFT, width=SCALE)
-    _text(draw, left + (LEFT + PANEL_W - RIGHT) / 2, top + PANEL_H - 22, "tokens a second", 12, INK, "ma")
-    _text(draw, left + LEFT - 4, top + TOP - 34, "relative accuracy, %", 11, INK)
-    _text(draw, left + PANEL_W - RIGHT, top + TOP - 34, "speed-up over ar", 11, INK, "ra")
+    draw_text(draw, left + (LEFT + PANEL_W - RIGHT) / 2, top + PANEL_H - 22, "tokens a second", 12, INK, "ma")
+    draw_text(draw, left + LEFT - 4, top + TOP - 34, "relative accuracy, %", 11, INK)
+    draw_text(draw, left + PANEL_W - RIGHT, top + TOP - 34, "speed-up over ar", 11, INK, "ra")
 
 
 def _accuracy(row: Row) -> float:
@@ -130,26 +130,27 @@ def _grid(draw: Any, a: _Axes, base: float | None) -> None:
     for value in ticks:
         y = a.y(value)
         draw.line((a.x0, y, a.x1, y), fill=GRID, width=SCALE)
-        _text(draw, a.x0 / SCALE - 8, y / SCALE, f"{value:.{digits}f}", 11, SOFT, "rm")
+        draw_text(draw, a.x0 / SCALE - 8, y / SCALE, f"{value:.{digits}f}", 11, SOFT, "rm")
     for value in nice_ticks(a.low_x, a.high_x):
         x = a.x(value)
         draw.line((x, a.y0, x, a.y1), fill=GRID, width=SCALE)
-        _text(draw, x / SCALE, a.y1 / SCALE + 6, f"{value:,.0f}", 11, SOFT, "ma")
+        draw_text(draw, x / SCALE, a.y1 / SCALE + 6, f"{value:,.0f}", 11, SOFT, "ma")
     if base:
         for value in nice_ticks(0.0, a.high_x / base):
             x = a.x(value * base)
             draw.line((x, a.y0, x, a.y0 + 5 * SCALE), fill=SOFT, width=SCALE)
-            _text(draw, x / SCALE, a.y0 / SCALE - 6, f"{value:g}x", 11, SOFT, "mb")
+            draw_text(draw, x / SCALE, a.y0 / SCALE - 6, f"{value:g}x", 11, SOFT, "mb")
     if a.low_y < 99.9 < a.high_y:  # the accuracy that the targets are stated at
         y, x = a.y(99.9), a.x0
         while x < a.x1:
             draw.line((x, y, min(x + 6 * SCALE, a.x1), y), fill="#98a2b3", width=SCALE)
             x += 10 * SCALE
-        _text(draw, a.x1 / SCALE - 4, y / SCALE - 2, "99.9", 10, SOFT, "rb")
+        draw_text(draw, a.x1 / SCALE - 4, y / SCALE - 2, "99.9", 10, SOFT, "rb")
 
 
-def _mark(draw: Any, x: float, y: float, kind: str, colour: str) -> None:
-    r = (4.5 if kind != "star" else 6.5) * SCALE
+def draw_mark(draw: Any, x: float, y: float, kind: str, colour: str, size: float = 1.0) -> None:
+    """A circle, square, diamond or star at scaled pixels."""
+    r = (4.5 if kind != "star" else 6.5) * SCALE * size
     if kind == "circle":
         draw.ellipse((x - r, y - r, x + r, y + r), fill=colour, outline="white", width=SCALE)
     elif kind == "square":
@@ -166,10 +167,11 @@ def _mark(draw: Any, x: float, y: float, kind: str, colour: str) -> None:
 def _legend(draw: Any, left: float, top: float, modes: Sequence[str]) -> None:
     x = left + 280
     for mode in modes:
-        _mark(draw, x * SCALE, (top - 18) * SCALE, MARKS[mode], COLOURS[mode])
-        _text(draw, x + 12, top - 18, mode, 13, INK, "lm")
+        draw_mark(draw, x * SCALE, (top - 18) * SCALE, MARKS[mode], COLOURS[mode])
+        draw_text(draw, x + 12, top - 18, mode, 13, INK, "lm")
         x += 40 + 9 * len(mode)
 
 
-def _text(draw: Any, x: float, y: float, text: str, size: int, fill: str, anchor: str = "la") -> None:
+def draw_text(draw: Any, x: float, y: float, text: str, size: int, fill: str, anchor: str = "la") -> None:
+    """Text at pixels of the finished picture, in Pillow's own font."""
     draw.text((x * SCALE, y * SCALE), text, font=ImageFont.load_default(size * SCALE), fill=fill, anchor=anchor)

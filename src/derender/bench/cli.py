@@ -1,5 +1,5 @@
-"""`derender bench`: arguments, messages and files of the benchmarks. Measuring is in speed.py, sweep.py and
-score/peers.py."""
+"""`derender bench`: arguments, messages and files of the benchmarks. Measuring is in speed.py, sweep.py, memory.py
+and score/peers.py; shuffle has its own cli_shuffle.py."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from derender.bench.cli_shuffle import shuffle
 from derender.errors import UsageError
 
 app = typer.Typer(no_args_is_help=True, help="Measure decode modes, and derender beside other readers.")
@@ -49,12 +50,12 @@ def speed(
 
     if not inputs and evalset is None:
         raise UsageError("give crops, pages or folders to measure on, or --evalset FOLDER")
-    names = _words(runtime)
-    options = SpeedOptions(_words(modes), _numbers(thresholds), _words(regimes), block, threads, repeat, clock)
+    names = words_of(runtime)
+    options = SpeedOptions(words_of(modes), numbers(thresholds), words_of(regimes), block, threads, repeat, clock)
     status = Console(stderr=True)
     with status.status("reading") as line:
         say = (lambda _text: None) if quiet else (lambda text: line.update(text))
-        found, tower = load_samples(inputs or [], evalset, _words(tasks), limit, threads, say)
+        found, tower = load_samples(inputs or [], evalset, words_of(tasks), limit, threads, say)
         runtimes, notes = make_runtimes(names, tower.vocab, threads, checkpoint, float32, weights)
         for note in notes:
             status.print(note)
@@ -65,11 +66,40 @@ def speed(
             from derender.bench.sweep import run_sweep
 
             rows = run_sweep(found, tower.vocab, next(iter(runtimes.values())), progress=say)
-            write_sweep(rows, describe_machine(threads, clock), _model(weights, None), out)
+            write_sweep(rows, describe_machine(threads, clock), model_hashes(weights, None), out)
             return
         report = measure_speed(found, tower.vocab, runtimes, options, say)
     report.notes += notes
-    _write(report, threads, clock, _model(weights, checkpoint), out)
+    _write(report, threads, clock, model_hashes(weights, checkpoint), out)
+
+
+@app.command()
+def overlap(
+    batches: Annotated[str, typer.Option(help="Sequences decoded together.")] = "1,8",
+    steps: Annotated[str, typer.Option(help="Denoising forwards of a block.")] = "4,8,16",
+    tokens: Annotated[int, typer.Option(min=32, help="Length of each text.")] = 256,
+    repeat: Annotated[int, typer.Option(min=1, help="How often each configuration runs; medians count.")] = 3,
+    threads: Annotated[int, typer.Option(min=1, help="Processor threads.")] = 2,
+    clock: Annotated[str, typer.Option(help="wall, or cpu: processor time, for machines with other work.")] = "wall",
+    device: Annotated[str | None, typer.Option(help="cuda, cpu or mps.", show_default=False)] = None,
+    dtype: Annotated[str | None, typer.Option(help="bfloat16, float16 or float32.", show_default=False)] = None,
+) -> None:
+    """Time MinerU-Diffusion's decoder with and without the overlapped commit, on random weights of a middling size."""
+    import torch
+
+    from derender.bench.machine import processor_name
+    from derender.mineru.bench import MIDDLING, OverlapOptions, measure_overlap, table
+    from derender.mineru.checkpoint import place
+
+    torch.set_num_threads(threads)
+    counts = [tuple(int(n) for n in numbers(text)) for text in (batches, steps)]
+    options = OverlapOptions(counts[0], counts[1], tokens, repeat=repeat, clock=clock, device=device, dtype=dtype)
+    where = place(device, dtype)
+    typer.echo(
+        f"{MIDDLING.parameters / 1e6:.0f}M random weights, {where}, {processor_name()}, {threads} threads, "
+        f"{'processor' if clock == 'cpu' else 'wall'} time, torch {torch.__version__}"
+    )
+    typer.echo(table(measure_overlap(options, say=lambda text: typer.echo(text, err=True))))
 
 
 @app.command()
@@ -93,7 +123,7 @@ def peers(
 
     if not (evalset / "manifest.jsonl").is_file():
         raise InputError(f"{evalset.name} is no evaluation set: it has no manifest.jsonl")
-    results = bench_peers(evalset, _words(tasks), _words(readers), limit)
+    results = bench_peers(evalset, words_of(tasks), words_of(readers), limit)
     print_peers(results, Console())
     if json_file is not None:
         write_peers(results, json_file)
@@ -101,7 +131,30 @@ def peers(
         raise InputError("no reader could be run")
 
 
-def _model(weights: Path | None, checkpoint: Path | None) -> dict[str, object]:
+@app.command()
+def memory(
+    document: Annotated[Path, typer.Argument(help="A PDF, whose pages are repeated.")],
+    pages: Annotated[int, typer.Option(min=1, help="Pages to read.")] = 300,
+    every: Annotated[int, typer.Option(min=1, help="Pages between two looks.")] = 50,
+    threads: Annotated[int, typer.Option(min=1, help="Processor threads.")] = 2,
+) -> None:
+    """Read a document repeated to many pages, in OCR mode, and print the memory of the process as it goes on."""
+    from derender.bench.memory import memory_over_pages, repeat_pages
+
+    typer.echo("pages   MiB   seconds")
+    memory_over_pages(
+        repeat_pages(document, pages),
+        every,
+        threads,
+        lambda p: typer.echo(f"{p.pages:5} {p.mib:5.0f} {p.seconds:9.1f}"),
+    )
+
+
+app.command()(shuffle)
+
+
+def model_hashes(weights: Path | None, checkpoint: Path | None) -> dict[str, object]:
+    """sha256 of the files of the weights that are measured, for reports."""
     from derender.bench.machine import file_hashes
     from derender.model.runtime_onnx import FILES
     from derender.model.tower import WEIGHTS
@@ -127,12 +180,14 @@ def _write(report: object, threads: int, clock: str, model: dict[str, object], o
     )
 
 
-def _words(text: str) -> tuple[str, ...]:
+def words_of(text: str) -> tuple[str, ...]:
+    """Parts of a list with commas."""
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
-def _numbers(text: str) -> tuple[float, ...]:
+def numbers(text: str) -> tuple[float, ...]:
+    """Numbers of a list with commas. Raises UsageError for anything else."""
     try:
-        return tuple(float(word) for word in _words(text))
+        return tuple(float(word) for word in words_of(text))
     except ValueError:
         raise UsageError(f"{text!r} is not a list of numbers such as .5,.9") from None

@@ -20,7 +20,7 @@ from derender.decode.modes import SequenceDecoder, make_decoder
 from derender.decode.modes.base import Status
 from derender.decode.protocol import Rows, Runtime, S
 from derender.decode.sampling import request_rng
-from derender.errors import DerenderError, ModelError, UsageError
+from derender.errors import CapacityError, DerenderError, ModelError, UsageError
 from derender.recognise.types import DecodeStats
 
 P = TypeVar("P")
@@ -87,7 +87,8 @@ class _Slot(Generic[S]):
 class Engine(Generic[P, S]):
     """Decodes requests on one runtime. Not for use by two threads at once, but `cancel` may come from another.
 
-    max_batch: most sequences decoded together. prefill_group: most sequences prefilled between two forwards.
+    max_batch: most sequences decoded together; lowered, and the request kept waiting, where one has no room beside the
+    others (CapacityError). prefill_group: most sequences prefilled between two forwards.
     Raises UsageError where the runtime's model cannot decode as configured.
     """
 
@@ -107,6 +108,7 @@ class Engine(Generic[P, S]):
         self.max_batch, self.prefill_group = max_batch, prefill_group
         self.stats = EngineStats()
         self._cancelled: set[Hashable] = set()
+        self._waiting: list[tuple[Hashable, P]] = []
 
     def cancel(self, request_id: Hashable) -> None:
         """Ends the request before its next forward; one not yet pulled is ended when `run` reaches it."""
@@ -132,6 +134,7 @@ class Engine(Generic[P, S]):
             for slot in active:
                 self.runtime.release(slot.decoder.seq)
             self._cancelled.clear()
+            self._waiting.clear()
 
     def window_for(self, batch: int) -> int | None:
         """Most window rows of each of `batch` sequences under `max_rows`; None = no limit."""
@@ -177,7 +180,7 @@ class Engine(Generic[P, S]):
         group: list[tuple[Hashable, P]] = []
         more = True
         while len(group) < min(self.prefill_group, self.max_batch - len(active)):
-            pair = next(source, None)
+            pair = self._waiting.pop(0) if self._waiting else next(source, None)
             if pair is None:
                 more = False
                 break
@@ -189,7 +192,13 @@ class Engine(Generic[P, S]):
             return more
         start = time.perf_counter()
         failed: list[DecodeResult] = []
-        seqs = self._prefill(group, failed)
+        no_room: list[tuple[tuple[Hashable, P], CapacityError]] = []
+        seqs = self._prefill(group, failed, no_room)
+        if no_room and (active or seqs):
+            self._waiting[:0] = [pair for pair, _ in no_room]
+            self.max_batch = len(active) + len(seqs)
+        else:
+            failed += [self._unstarted(pair[0], "failed", _sentence(error)) for pair, error in no_room]
         seconds = time.perf_counter() - start
         self.stats.prefill_seconds += seconds
         for request_id, seq in seqs:
@@ -201,9 +210,14 @@ class Engine(Generic[P, S]):
                 continue
             active.append(_Slot(request_id, decoder, seconds / len(group)))
         yield from failed
-        return more
+        return more or bool(self._waiting)
 
-    def _prefill(self, group: list[tuple[Hashable, P]], failed: list[DecodeResult]) -> list[tuple[Hashable, S]]:
+    def _prefill(
+        self,
+        group: list[tuple[Hashable, P]],
+        failed: list[DecodeResult],
+        no_room: list[tuple[tuple[Hashable, P], CapacityError]],
+    ) -> list[tuple[Hashable, S]]:
         """The group's sequences; where the group fails, each on its own, so that only the culprit fails."""
         try:
             seqs = self.runtime.prefill([prefix for _, prefix in group])
@@ -211,10 +225,13 @@ class Engine(Generic[P, S]):
                 raise ModelError(f"the runtime prefilled {len(seqs)} of {len(group)} sequences")
             return [(request_id, seq) for (request_id, _), seq in zip(group, seqs, strict=True)]
         except Exception as error:
-            if len(group) == 1:
+            if len(group) > 1:
+                return [made for pair in group for made in self._prefill([pair], failed, no_room)]
+            if isinstance(error, CapacityError):
+                no_room.append((group[0], error))
+            else:
                 failed.append(self._unstarted(group[0][0], "failed", _sentence(error)))
-                return []
-            return [made for pair in group for made in self._prefill([pair], failed)]
+            return []
 
     def _drop_cancelled(self, active: list[_Slot[S]]) -> Iterator[DecodeResult]:
         for slot in [slot for slot in active if slot.id in self._cancelled]:

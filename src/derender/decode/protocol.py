@@ -20,16 +20,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from derender.decode.sampling import Reading
 
 
 @dataclass(frozen=True)
 class RuntimeSpec:
     """Facts about the model that the engine needs. valid_modes: which decode modes its training supports. reading: its
-    sequences have an `ahead`, see Seq."""
+    sequences have an `ahead`, see Seq. also_end: further tokens that end a text as eos_id does, all candidates."""
 
     bos_id: int
     eos_id: int
@@ -40,6 +42,7 @@ class RuntimeSpec:
     valid_modes: tuple[str, ...] = ("ar", "block", "sliding", "exact")
     name: str = ""
     reading: bool = False
+    also_end: tuple[int, ...] = ()
 
 
 class Seq(Protocol):
@@ -80,12 +83,34 @@ class Rows(Generic[S]):
     window_need: Sequence[bool] | None = None
 
 
+class LogitRows(Protocol):
+    """Logits that stay on the device they were computed on: with 150,000 candidates a row, only the choice should
+    travel. `greedy` is sampling.greedy done there; `__array__` brings all of them over, for sampling.
+
+    shape: (rows, K). `greedy` raises ModelError where the model can choose nothing.
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: npt.NDArray[np.intp]) -> LogitRows: ...
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[np.float32]: ...
+
+    def greedy(self, *, entropy: bool = False) -> Reading: ...
+
+
+Logits = npt.NDArray[np.float32] | LogitRows
+
+
 @dataclass
 class RowLogits:
     """next_CK: (C, K) float32 or None; window_WK: (W, K) float32 or None. Rows not needed may hold anything."""
 
-    next_CK: npt.NDArray[np.float32] | None
-    window_WK: npt.NDArray[np.float32] | None
+    next_CK: Logits | None
+    window_WK: Logits | None
 
 
 class Runtime(Protocol[P_contra, S]):

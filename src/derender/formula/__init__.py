@@ -1,6 +1,5 @@
-"""Formulas as tokens: target spelling, vocabulary, TeX source from tokens, and the check of decoded LaTeX.
-
-Nothing here reads pictures: no formula decoder exists yet (docs/formulas.md says what is missing).
+"""Formulas: pieces of ink and the encoder's reading of them (components, path, tower), and tokens (spelling,
+vocabulary, TeX source from tokens, the check of decoded LaTeX). The decoder is derender.model's, as for text.
 """
 
 from __future__ import annotations

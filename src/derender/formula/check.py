@@ -1,6 +1,6 @@
 """Whether LaTeX of a formula can be used: braces and environments balance, it parses, and it compiles.
 
-Parsing needs pylatexenc (extra "formula"); compiling is done only on request and only where pdflatex is installed.
+Parsing is pylatexenc's; compiling is done only on request and only where pdflatex is installed.
 Says nothing about whether the formula is the one in the picture.
 """
 
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-
-from derender.errors import MissingExtraError
 
 _PIECE = re.compile(r"\\(begin|end)\s*\{([^{}]*)\}|\\(left|right)(?![a-zA-Z])|\\.|[{}]", re.DOTALL)
 
@@ -24,7 +22,7 @@ class FormulaCheck:
 
 
 def check_latex(latex: str, compile_it: bool = False) -> FormulaCheck:
-    """Checks the source of one formula without dollar signs. Raises MissingExtraError without pylatexenc."""
+    """Checks the source of one formula without dollar signs."""
     if not latex.strip():
         return FormulaCheck(False, "The formula is empty.")
     reason = _balance(latex) or _parse(latex)
@@ -57,10 +55,8 @@ def _balance(latex: str) -> str:
 
 
 def _parse(latex: str) -> str:
-    try:
-        from pylatexenc.latexwalker import LatexWalker, LatexWalkerParseError  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise MissingExtraError("Checking formulas needs the extra: pip install 'derender[formula]'.") from error
+    from pylatexenc.latexwalker import LatexWalker, LatexWalkerParseError
+
     try:
         LatexWalker(f"${latex}$", tolerant_parsing=False).get_latex_nodes()
     except LatexWalkerParseError as error:

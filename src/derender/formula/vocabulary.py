@@ -7,6 +7,7 @@ vocabulary: encode_tokens says so with None and such a formula is no training sa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 MASK, EOS = 0, 1
 _SPECIAL = ("<mask>", "<eos>")
@@ -60,3 +61,34 @@ def decode_ids(ids: Sequence[int]) -> list[str]:
             raise IndexError(f"{i} is no formula token (there are {len(FORMULA_TOKENS)})")
         out.append(FORMULA_TOKENS[i])
     return out
+
+
+@dataclass(frozen=True)
+class FormulaVocab:
+    """The numbers as the decoder's engine knows them: the begin mark stands behind the list."""
+
+    @property
+    def mask_id(self) -> int:
+        return MASK
+
+    @property
+    def eos_id(self) -> int:
+        return EOS
+
+    @property
+    def bos_id(self) -> int:
+        return len(FORMULA_TOKENS)
+
+    @property
+    def soft_ids(self) -> tuple[int, ...]:
+        """Braces and scripts: what a reading most often has too many or too few of (the aligner's cheap edits)."""
+        return tuple(_IDS[t] for t in ("{", "}", "_", "^"))
+
+    def __len__(self) -> int:
+        return len(FORMULA_TOKENS) + 1
+
+    def piece(self, token_id: int) -> str:
+        """The token's name; nothing for marks. Raises ValueError for the mask: an unfilled place has no text."""
+        if token_id == MASK:
+            raise ValueError("a masked position has no text")
+        return FORMULA_TOKENS[token_id] if EOS < token_id < len(FORMULA_TOKENS) else ""

@@ -6,6 +6,7 @@ Does not scale to a model's input size and does not read.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -86,3 +87,20 @@ def region_request(image: Image, region: LayoutRegion, id: str, task: Task, pad:
     margin = max(2.0, 0.2 * region.line_height) if pad is None else pad
     crop, origin = crop_region(image, region.box, margin)
     return Request(id=id, image=crop, task=task, lines=quads_in_crop(region.lines, origin), origin=origin)
+
+
+def numbered_formula(image: Image, region: LayoutRegion, request: Request) -> Request:
+    """The request of a formula with its number's line (an inner line) at the end, in a crop that holds both."""
+    margin = max(2.0, 0.2 * region.line_height)
+    boxes = [region.box, *(line.box for line in region.inner_lines)]
+    whole = (min(b[0] for b in boxes), min(b[1] for b in boxes), max(b[2] for b in boxes), max(b[3] for b in boxes))
+    crop, origin = crop_region(image, whole, margin)
+    left, top = request.origin[0] - origin[0], request.origin[1] - origin[1]
+    height, width = request.image.shape[:2]
+    return replace(
+        request,
+        image=crop,
+        lines=quads_in_crop((*region.lines, *region.inner_lines), origin),
+        origin=origin,
+        formula=(left, top, left + width, top + height),
+    )

@@ -124,3 +124,24 @@ class Graph:
             entry = model.metadata_props.add()
             entry.key, entry.value = key, value
         onnx.save(model, str(path))
+
+
+def store_half(model: Any) -> None:
+    """Keeps the large weights as float16 with a cast behind each; ONNX Runtime folds the casts when it loads the file,
+    so computation stays float32 and the file is half as large."""
+    import numpy as np
+    from onnx import TensorProto, helper, numpy_helper
+
+    graph = model.graph
+    casts = []
+    for tensor in list(graph.initializer):
+        array = numpy_helper.to_array(tensor)
+        if array.dtype != np.float32 or array.size < 1000:
+            continue
+        name = tensor.name
+        graph.initializer.remove(tensor)
+        graph.initializer.append(numpy_helper.from_array(array.astype(np.float16), f"{name}_half"))
+        casts.append(helper.make_node("Cast", [f"{name}_half"], [name], to=TensorProto.FLOAT, name=f"{name}_cast"))
+    nodes = [*casts, *graph.node]
+    del graph.node[:]
+    graph.node.extend(nodes)

@@ -20,13 +20,13 @@ from derender.errors import ModelError
 from derender.model.align import Aligner
 from derender.model.config import DecoderConfig
 from derender.model.prefix import RegionPrefix, draft_at
-from derender.model.tokens import Vocab
+from derender.model.tokens import TokenIds
 
 I64 = npt.NDArray[np.int64]
 F32 = npt.NDArray[np.float32]
 
 
-def compact_spec(config: DecoderConfig, vocab: Vocab, name: str) -> RuntimeSpec:
+def compact_spec(config: DecoderConfig, vocab: TokenIds, name: str) -> RuntimeSpec:
     """The engine's facts about a compact decoder: causal commits, all four modes."""
     return RuntimeSpec(
         bos_id=vocab.bos_id,
@@ -58,7 +58,7 @@ class CompactSeq:
     """A region in decoding. use_draft=False hides the CTC reading (for the ablation); positions still use it."""
 
     prefix: RegionPrefix
-    vocab: Vocab
+    vocab: TokenIds
     core: I64
     use_draft: bool = True
     expected: int = 0

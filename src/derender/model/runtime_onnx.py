@@ -21,7 +21,7 @@ from derender.model.config import DecoderConfig
 from derender.model.prefix import RegionPrefix
 from derender.model.rows import CompactSeq, RowArrays, compact_spec, pad_rows, row_visibility
 from derender.model.slots import Slots, SlotState
-from derender.model.tokens import Vocab
+from derender.model.tokens import TokenIds
 from derender.model.tower import WEIGHTS
 from derender.onnx_session import open_session
 
@@ -32,7 +32,7 @@ FILES = ("decoder.onnx", "prefill.onnx", "tables.npz", "config.json")
 class Embedder:
     """Row embeddings from tables.npz; the same sums as Decoder.embed_rows."""
 
-    def __init__(self, t: dict[str, npt.NDArray[Any]], vocab: Vocab) -> None:
+    def __init__(self, t: dict[str, npt.NDArray[Any]], vocab: TokenIds) -> None:
         self.t, self.mask_id = t, vocab.mask_id
         self.class_vectors = t["class_rows"].astype(np.float32) * t["class_scale"][:, None]
         self.core_ids = t["core_ids"]
@@ -85,7 +85,7 @@ class OnnxRuntime:
     Raises ModelError when a file is missing or does not fit the vocabulary.
     """
 
-    def __init__(self, vocab: Vocab, folder: Path | None = None, threads: int = 2, use_draft: bool = True) -> None:
+    def __init__(self, vocab: TokenIds, folder: Path | None = None, threads: int = 2, use_draft: bool = True) -> None:
         folder = folder or WEIGHTS
         for name in FILES:
             if not (folder / name).is_file():

@@ -17,7 +17,7 @@ from derender.decode.protocol import RowLogits, Rows
 from derender.model.decoder import Decoder, attention_bias
 from derender.model.prefix import RegionPrefix
 from derender.model.rows import CompactSeq, compact_spec, pad_rows, row_visibility
-from derender.model.tokens import Vocab
+from derender.model.tokens import TokenIds
 
 KV = list[tuple[Tensor, Tensor]]
 
@@ -35,7 +35,7 @@ class _Cache:
 class TorchRuntime:
     """Implements decode.protocol.Runtime for a compact Decoder. Not thread-safe. prefill takes RegionPrefix objects."""
 
-    def __init__(self, model: Decoder, vocab: Vocab, device: str = "cpu", use_draft: bool = True) -> None:
+    def __init__(self, model: Decoder, vocab: TokenIds, device: str = "cpu", use_draft: bool = True) -> None:
         self.model = model.eval().to(device)
         self.vocab, self.device, self.use_draft = vocab, device, use_draft
         self.core = model.core_ids.cpu().numpy()

@@ -10,9 +10,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 MASK = 0
 N_SPECIAL = 8  # room for later tokens without renumbering
+
+
+class TokenIds(Protocol):
+    """What a compact decoder's runtimes need to know of a vocabulary: text's (Vocab) or formulas'
+    (formula.vocabulary.FormulaVocab)."""
+
+    @property
+    def mask_id(self) -> int: ...
+
+    @property
+    def bos_id(self) -> int: ...
+
+    @property
+    def eos_id(self) -> int: ...
+
+    @property
+    def soft_ids(self) -> tuple[int, ...]: ...
+
+    def __len__(self) -> int: ...
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """derender-compact as a recogniser: line crops through the tower, regions through the decoder, on ONNX Runtime.
 
 Streams: requests are pulled as the engine has room, and the lines of a few requests share the tower's batches. Where a
-request brings no lines, they are detected in the crop. Tables are read cell by cell (tables.py); formulas are read as
-text here. Does not lay pages out.
+request brings no lines, they are detected in the crop. Tables are read cell by cell (tables.py). A formula is read
+twice: as LaTeX (formulas.py), and as text, for its number and for who cannot use LaTeX. Does not lay pages out.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from derender.recognise.types import Image, Quad, Request, Result, TokenOut
 if TYPE_CHECKING:
     from derender.layout.detect_lines import LineDetector
     from derender.model.rows import CompactSeq
+    from derender.recognise.formulas import FormulaRead, FormulaReader
 
 DEFAULT_DECODE = DecodeConfig()
 GROUP = 16  # requests whose lines are read together
@@ -40,6 +41,7 @@ class _Work:
     lines: tuple[Quad, ...]
     readings: list[LineReading]
     error: str = ""
+    formula: FormulaRead | None = None
 
 
 class CompactRecogniser:
@@ -55,7 +57,8 @@ class CompactRecogniser:
         self.tower = Tower(threads=threads)
         self.runtime = OnnxRuntime(self.tower.vocab, threads=threads, use_draft=use_draft)
         self.engine: Engine[RegionPrefix, CompactSeq] = Engine(self.runtime, decode, max_batch=max_batch)
-        self.decode, self.threads = decode, threads
+        self.decode, self.threads, self.max_batch = decode, threads, max_batch
+        self._formulas: FormulaReader | None = None
         self._detector: LineDetector | None = None
 
     @property
@@ -78,7 +81,9 @@ class CompactRecogniser:
         def prefixes() -> Iterator[tuple[str, RegionPrefix]]:
             source = tables.split(requests)
             while group := list(islice(source, GROUP)):
-                for item in self._read_lines(group):
+                items = self._read_lines(group)
+                self._read_formulas(items)
+                for item in items:
                     if item.error:
                         unread.append(Result(item.request.id, status="failed", errors=[item.error]))
                         continue
@@ -118,6 +123,19 @@ class CompactRecogniser:
             item.readings = [reading for _, reading in found]
         return items
 
+    def _read_formulas(self, items: list[_Work]) -> None:
+        """LaTeX of the formulas among `items`."""
+        wanted = [item for item in items if item.request.task == "formula" and not item.error]
+        if not wanted:
+            return
+        if self._formulas is None:
+            from derender.recognise.formulas import FormulaReader
+
+            self._formulas = FormulaReader(self.decode, self.threads, self.max_batch)
+        reads = self._formulas.read([_formula_picture(item.request) for item in wanted])
+        for item, read in zip(wanted, reads, strict=True):
+            item.formula = read
+
     def _detect(self, request: Request) -> tuple[Quad, ...]:
         """Lines of a crop in reading order. A crop of one line's shape is taken whole: detectors cut into it."""
         height, width = request.image.shape[:2]
@@ -141,7 +159,7 @@ class CompactRecogniser:
             item.request.id, lines=item.lines, line_texts=[reading.text(vocab) for reading in item.readings]
         )
         if decoded is None:
-            return result
+            return _with_formula(result, item.formula)
         result.tokens = [
             TokenOut(vocab.piece(t), c, s)
             for t, c, s in zip(decoded.tokens, decoded.confidences, decoded.steps, strict=True)
@@ -155,7 +173,26 @@ class CompactRecogniser:
                 {"step": e.step, "position": e.position, "text": vocab.piece(e.token), "confidence": e.confidence}
                 for e in decoded.trace
             ]
+        return _with_formula(result, item.formula)
+
+
+def _formula_picture(request: Request) -> Image:
+    """The part of a formula's crop that shows the formula and not its number."""
+    if request.formula is None:
+        return request.image
+    x0, y0, x1, y1 = (max(0, round(v)) for v in request.formula)
+    return request.image[y0:y1, x0:x1]
+
+
+def _with_formula(result: Result, read: FormulaRead | None) -> Result:
+    """A formula's result: the LaTeX, its tokens and what it cost, beside the text that was read."""
+    if read is None:
         return result
+    result.latex, result.tokens, result.trace = read.latex, read.tokens, read.trace
+    result.status, result.errors = read.status, read.errors
+    read.stats.seconds += result.stats.seconds
+    result.stats = read.stats
+    return result
 
 
 def cut_wide(image: np.ndarray) -> list[np.ndarray]:

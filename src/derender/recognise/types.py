@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from derender.document import Cell
+from derender.document import Box, Cell
 
 Task = Literal["text", "formula", "table", "layout"]
 TASKS: tuple[Task, ...] = ("text", "formula", "table", "layout")
@@ -28,7 +28,8 @@ class Request:
 
     image: (H, W, 3) uint8 RGB. lines: the region's text lines in reading order as quads in pixels of `image`;
     None asks the recogniser to detect them; an empty tuple says that there are none. origin: where the crop's top-left
-    pixel lies in the page's picture, for the caller's use only.
+    pixel lies in the page's picture, for the caller's use only. formula: where the formula itself lies, when the crop
+    holds its number too.
     """
 
     id: str
@@ -36,6 +37,7 @@ class Request:
     task: Task = "text"
     lines: tuple[Quad, ...] | None = None
     origin: tuple[float, float] = (0.0, 0.0)
+    formula: Box | None = None
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,10 @@ def score(
     ] = None,
     tasks: Annotated[str, typer.Option(help="Tasks of the set: text,formula,table,pages")] = "text",
     reader: Annotated[str, typer.Option(help="derender, tesseract, rapidocr or rapidocr-full")] = "derender",
+    cdm: Annotated[bool, typer.Option("--cdm", help="Render formulas with pdflatex and add CDM")] = False,
+    images: Annotated[
+        Path | None, typer.Option(help="Folder with the pictures of the pages or crops, for --html")
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write rows and totals to this file")] = None,
     html_file: Annotated[Path | None, typer.Option("--html", help="Write a page with crops and differences")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many files of each task and group")] = None,
@@ -40,6 +44,14 @@ def score(
 
     if (evalset is None) == (pred is None or truth is None):
         raise UsageError("Give either PRED and TRUTH, or --evalset FOLDER.")
+    if images is not None and evalset is not None:
+        raise UsageError("--images goes with PRED and TRUTH: an evaluation set has its own pictures.")
+    if cdm:
+        from derender.score.cdm_rows import require_cdm
+
+        require_cdm()  # before anything is read
+    folder = evalset
+    against_annotations = pred is not None and pred.is_dir() and truth is not None and truth.suffix == ".json"
     if evalset is not None:
         from derender.score.readers import make_reader
         from derender.score.run import score_evalset
@@ -58,8 +70,21 @@ def score(
         from derender.score.pairs import score_pairs
 
         assert pred is not None and truth is not None
-        against_annotations = pred.is_dir() and truth.suffix == ".json"
-        report = (score_omnidocbench if against_annotations else score_pairs)(pred, truth)
+        folder = images
+        if against_annotations:
+            folder = folder or (truth.parent / "images" if (truth.parent / "images").is_dir() else None)
+            report = score_omnidocbench(pred, truth)
+        else:
+            folder = folder or (truth if truth.is_dir() else truth.parent)
+            report = score_pairs(pred, truth, folder)
+    if cdm:
+        from derender.score.cdm_rows import add_cdm
+
+        add_cdm(report)
+    if against_annotations:
+        from derender.score.omnidocbench import add_overall
+
+        add_overall(report)
     if not quiet:
         print_report(report, Console(), files=files)
     if json_file is not None:
@@ -67,4 +92,4 @@ def score(
     if html_file is not None:
         from derender.score.html_report import write_html
 
-        write_html(report, html_file, folder=evalset if evalset is not None else pred)
+        write_html(report, html_file, folder)

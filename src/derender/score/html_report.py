@@ -1,4 +1,4 @@
-"""One self-contained HTML page of a ScoreReport: totals, then prediction and truth side by side, worst first.
+"""One self-contained HTML page of a ScoreReport: totals, every file's values, and pairs side by side, worst first.
 
 Differences are coloured with difflib, character by character; pictures of crops and small page pictures are embedded.
 Makes no judgement of its own: the numbers are the report's.
@@ -10,6 +10,7 @@ import base64
 import difflib
 import io
 from html import escape
+from itertools import islice
 from pathlib import Path
 
 from derender.score.report import write_whole
@@ -42,10 +43,31 @@ def write_html(report: ScoreReport, path: Path, folder: Path | None = None, n: i
     if report.skipped:
         rows = "".join(f"<li>{escape(s.file)}: {escape(s.reason)}" for s in report.skipped)
         parts.append(f"<h2>Not scored</h2><ul>{rows}</ul>")
+    parts += _file_tables(report)
     parts.append("<h2>Worst first</h2><p>Left: read; <del>red</del> is not in the truth. Right: truth; ")
     parts.append("<ins>green</ins> was not read.</p>")
     parts += [_section(s, folder) for s in worst(report, n)]
     write_whole(path, "\n".join(parts) + "</html>\n")
+
+
+def _file_tables(report: ScoreReport) -> list[str]:
+    """A folded table for each task: a row a file (page, crop, table or formula), a column a metric."""
+    parts = []
+    for task in dict.fromkeys(r.task for r in report.rows):
+        metrics = list(dict.fromkeys(r.metric for r in report.rows if r.task == task))
+        cells: dict[str, dict[str, list[float]]] = {}
+        for r in report.rows:
+            if r.task == task:
+                cells.setdefault(r.file, {}).setdefault(r.metric, []).append(r.value)
+        parts.append(
+            f"<details><summary>{escape(task)}: all {len(cells)} files, values in %</summary><table><tr><th>file"
+        )
+        parts.append("".join(f"<th>{escape(m)}" for m in metrics) + "</tr>")
+        for file, values in cells.items():
+            means = [f"{100 * sum(v) / len(v):.2f}" if (v := values.get(m)) else "" for m in metrics]
+            parts.append(f"<tr><td>{escape(file)}" + "".join(f"<td class=n>{mean}" for mean in means) + "</tr>")
+        parts.append("</table></details>")
+    return parts
 
 
 def diff_html(pred: str, truth: str) -> tuple[str, str]:
@@ -76,12 +98,16 @@ def _picture(sample: Sample, folder: Path | None) -> str:
     if folder is None or not sample.image:
         return ""
     try:
-        pixels = next(page_images(folder / sample.image, dpi=80), None)
+        pixels = next(islice(page_images(folder / sample.image, dpi=110), sample.page - 1, None), None)
     except InputError as error:
         return f"<p>{escape(str(error))}</p>"
     if pixels is None:
         return ""
     image = Pil.fromarray(pixels)
+    if sample.box is not None:
+        x0, y0, x1, y1 = sample.box
+        edges = (int(x0 * image.width), int(y0 * image.height), round(x1 * image.width), round(y1 * image.height))
+        image = image.crop((edges[0], edges[1], max(edges[2], edges[0] + 1), max(edges[3], edges[1] + 1)))
     image.thumbnail((1000, 1000))
     buffer = io.BytesIO()
     image.save(buffer, "PNG", optimize=True)

@@ -1,43 +1,35 @@
-"""A folder of Markdown against OmniDocBench's annotation JSON (the format of v1.5; v1.6 has the same fields).
+"""A folder of Markdown against OmniDocBench's annotation JSON (v1.5 and v1.6: omnidocbench_format.py).
 
 Matching, as done here (the benchmark's own differs in details, so figures are not those of its leaderboard):
 1. The prediction is cut, in order, into HTML or pipe tables, display formulas ($$..$$ or \\[..\\]), and paragraphs
-   (separated by blank lines), the latter stripped of markup. Blocks marked `ignore` and page furniture are no truth.
-2. Truth blocks linked by a "truncated" relation are joined into one, at the place of the first.
-3. Paragraphs: every pair of 1-4 neighbouring paragraphs with one true block, or of one paragraph with 2-4 true blocks
+   (separated by blank lines), the latter stripped of markup.
+2. Paragraphs: every pair of 1-4 neighbouring paragraphs with one true block, or of one paragraph with 2-4 true blocks
    neighbouring in reading order, has a cost: the normalised edit distance by page_text. Pairs are taken from the
    cheapest up, each paragraph and block once, up to a cost of 0.7.
-4. Tables and formulas: pairs one to one, the cheapest first.
+3. Tables and formulas: pairs one to one, the cheapest first.
 A page's `text_edit` is the sum of edits over the sum of the longer lengths of its pairs; an unmatched true block counts
 wholly, an unmatched paragraph not at all (it may be furniture), but its characters make up `text_extra`.
 `order_edit` compares the order of the matched blocks. Tables score `teds`, `teds_s` (0 if unmatched), formulas `edit`
-on canonical tokens (1 if unmatched). No CDM and therefore no "overall" is computed.
+on canonical tokens (1 if unmatched) and, on request, `cdm` (cdm_rows.py); with it goes the `overall` of all three.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rapidfuzz.distance import Levenshtein
 
-from derender.errors import InputError
 from derender.score.formula import formula_score
 from derender.score.markup import html_to_text, markdown_to_text
 from derender.score.metrics import ned
 from derender.score.normalise import page_text
+from derender.score.omnidocbench_format import OmniPage, load_annotations, version_of
 from derender.score.order import order_edit
 from derender.score.teds import teds, teds_s
-from derender.score.types import Row, Sample, ScoreReport, Skipped, summarise
+from derender.score.types import Row, Sample, ScoreReport, Skipped, Total, summarise
 
-TEXT_TYPES = frozenset(
-    """title text_block figure_caption figure_footnote table_caption table_footnote equation_caption code_txt
-    code_txt_caption code_algorithm reference""".split()
-)
 MAX_COST = 0.7
 MAX_RUN = 4
 _CUT = re.compile(
@@ -47,47 +39,52 @@ _CUT = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class OmniPage:
-    """The truth of one page: text blocks in reading order (markup stripped, normalised), tables, formulas."""
-
-    image: str
-    language: str
-    layout: str
-    texts: tuple[str, ...]
-    tables: tuple[str, ...]
-    formulas: tuple[str, ...]
-
-
-def load_annotations(path: Path) -> list[OmniPage]:
-    """Pages of an annotation file. Raises InputError when it is not such a file."""
-    try:
-        return [_page(entry) for entry in json.loads(path.read_text("utf-8"))]
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path.name} is not an OmniDocBench annotation file: {error!r}.") from error
-
-
 def score_omnidocbench(pred: Path, annotations: Path) -> ScoreReport:
-    """Scores pred/STEM.md for every page (STEM of its image's name). A missing file scores as an empty one."""
-    report = ScoreReport(pred.name, annotations.name)
-    for page in load_annotations(annotations):
-        file = pred / f"{Path(page.image).stem}.md"
-        if not file.is_file():
+    """Scores pred/STEM.md, or pred/STEM/STEM.md as `derender parse` writes it, for every page (STEM of its image's
+    name). A missing file scores as an empty one. Raises InputError when `annotations` is not an annotation file.
+    """
+    pages = load_annotations(annotations)
+    report = ScoreReport(pred.name, f"{annotations.name} (OmniDocBench {version_of(pages)})")
+    for page in pages:
+        markdown = _prediction(pred, Path(page.image).stem)
+        if markdown is None:
             report.skipped.append(Skipped("pages", page.image, "no prediction: scored as an empty one"))
-        rows, sample = score_page(page, file.read_text("utf-8") if file.is_file() else "")
+        for kind in page.unknown:
+            report.skipped.append(Skipped("pages", page.image, f"blocks of the unknown type {kind!r} are left out"))
+        rows, samples = score_page(page, markdown or "")
         report.rows += rows
-        report.samples.append(sample)
+        report.samples += samples
     report.totals = summarise(report.rows)
     return report
 
 
-def score_page(page: OmniPage, markdown: str) -> tuple[list[Row], Sample]:
-    """Rows and sample of one page: see the module's head."""
+def add_overall(report: ScoreReport) -> None:
+    """Adds the total `overall` = (1 - text_edit + CDM + TEDS) / 3, where all three were measured."""
+    values = {(t.task, t.metric): t for t in report.totals}
+    parts = [values.get(key) for key in (("pages", "text_edit"), ("formula", "cdm"), ("table", "teds"))]
+    if all(parts):
+        text, cdm, teds_ = (part.value for part in parts if part is not None)
+        pages = values["pages", "text_edit"].n
+        report.totals.append(Total("overall", "overall", (1 - text + cdm + teds_) / 3, pages))
+
+
+def _prediction(folder: Path, stem: str) -> str | None:
+    for file in (folder / f"{stem}.md", folder / stem / f"{stem}.md"):
+        if file.is_file():
+            return file.read_text("utf-8")
+    return None
+
+
+def score_page(page: OmniPage, markdown: str) -> tuple[list[Row], list[Sample]]:
+    """Rows and samples of one page: see the module's head. The page's text is one sample, each table and formula one.
+
+    Tables and formulas are named IMAGE#table-1, IMAGE#formula-1, ... in the truth's order.
+    """
     texts, tables, formulas = split_markdown(markdown)
     rows: list[Row] = []
 
-    def add(task: str, metric: str, value: float) -> None:
-        rows.append(Row(task, page.image, metric, value, page.layout))
+    def add(task: str, metric: str, value: float, file: str = page.image) -> None:
+        rows.append(Row(task, file, metric, value, page.layout, subset=page.subset))
 
     pairs = match_texts(texts, page.texts)
     used_p, used_t = {i for p, _ in pairs for i in p}, {i for _, t in pairs for i in t}
@@ -101,17 +98,29 @@ def score_page(page: OmniPage, markdown: str) -> tuple[list[Row], Sample]:
     if page.texts:
         add("pages", "text_edit", edit)
         total = sum(map(len, texts))
-        add(
-            "pages", "text_extra", sum(len(t) for i, t in enumerate(texts) if i not in used_p) / total if total else 0.0
-        )
+        extra = sum(len(t) for i, t in enumerate(texts) if i not in used_p)
+        add("pages", "text_extra", extra / total if total else 0.0)
         in_order = [t[0] for _, t in sorted(pairs)]
         add("pages", "order_edit", order_edit(in_order, sorted(in_order)) if in_order else 1.0)
-    for i, j in _assign(page.tables, tables, lambda t, p: ned(page_text(html_to_text(p)), page_text(html_to_text(t)))):
-        add("table", "teds", teds(tables[j], page.tables[i]) if j is not None else 0.0)
-        add("table", "teds_s", teds_s(tables[j], page.tables[i]) if j is not None else 0.0)
-    for i, j in _assign(page.formulas, formulas, lambda t, p: formula_score(p, t).edit):
-        add("formula", "edit", formula_score(formulas[j], page.formulas[i]).edit if j is not None else 1.0)
-    return rows, Sample("pages", page.image, "\n".join(texts), "\n".join(page.texts), edit, page.image)
+    samples = [Sample("pages", page.image, "\n".join(texts), "\n".join(page.texts), edit, page.image)]
+    found_tables = assign(
+        [b.source for b in page.tables],
+        tables,
+        lambda t, p: ned(page_text(html_to_text(p)), page_text(html_to_text(t))),
+    )
+    for i, j in found_tables:
+        file, truth, table = f"{page.image}#table-{i + 1}", page.tables[i], tables[j] if j is not None else ""
+        value = teds(table, truth.source) if table else 0.0
+        add("table", "teds", value, file)
+        add("table", "teds_s", teds_s(table, truth.source) if table else 0.0, file)
+        samples.append(Sample("table", file, table, truth.source, 1 - value, page.image, box=truth.box))
+    sources = [b.source for b in page.formulas]
+    for i, j in assign(sources, formulas, lambda t, p: formula_score(p, t).edit):
+        file, formula = f"{page.image}#formula-{i + 1}", formulas[j] if j is not None else ""
+        value = formula_score(formula, sources[i]).edit if j is not None else 1.0
+        add("formula", "edit", value, file)
+        samples.append(Sample("formula", file, formula, sources[i], value, page.image, box=page.formulas[i].box))
+    return rows, samples
 
 
 def split_markdown(markdown: str) -> tuple[list[str], list[str], list[str]]:
@@ -159,7 +168,7 @@ def _join(texts: Sequence[str], indices: Sequence[int]) -> str:
     return page_text("\n".join(texts[i] for i in indices))
 
 
-def _assign(
+def assign(
     truth: Sequence[str], pred: Sequence[str], cost: Callable[[str, str], float]
 ) -> list[tuple[int, int | None]]:
     """For each truth the prediction it is matched to, cheapest pairs first, or None."""
@@ -175,28 +184,3 @@ def _pipes_to_html(source: str) -> str:
     from markdown_it import MarkdownIt
 
     return MarkdownIt("commonmark").enable("table").render(source)
-
-
-def _page(entry: dict[str, Any]) -> OmniPage:
-    blocks = [b for b in entry["layout_dets"] if not b.get("ignore")]
-    blocks.sort(key=lambda b: (b.get("order") is None, b.get("order") or 0))
-    joined: dict[int, int] = {}
-    for link in (entry.get("extra") or {}).get("relation", []):
-        if link.get("relation_type") == "truncated":
-            joined[link["target_anno_id"]] = joined.get(link["source_anno_id"], link["source_anno_id"])
-    texts: dict[int, str] = {}
-    for number, block in enumerate(blocks):
-        if block["category_type"] in TEXT_TYPES and (block.get("text") or "").strip():
-            own = block.get("anno_id", -1 - number)
-            key = joined.get(own, own)
-            texts[key] = (texts[key] + "\n" if key in texts else "") + block["text"]
-    info = entry["page_info"]
-    attribute = info.get("page_attribute") or {}
-    return OmniPage(
-        image=info["image_path"],
-        language=str(attribute.get("language", "")),
-        layout=str(attribute.get("layout", "")),
-        texts=tuple(t for t in (page_text(markdown_to_text(v)) for v in texts.values()) if t),
-        tables=tuple(b["html"] for b in blocks if b["category_type"] == "table" and "<table" in (b.get("html") or "")),
-        formulas=tuple(b["latex"] for b in blocks if b["category_type"] == "equation_isolated" and b.get("latex")),
-    )

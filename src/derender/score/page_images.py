@@ -14,6 +14,17 @@ import numpy as np
 from derender.errors import InputError
 from derender.score.types import Image
 
+SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".gif", ".pdf")
+
+
+def find_picture(folder: Path, stem: str) -> str:
+    """Name, relative to `folder`, of a picture or PDF with this stem (a relative path without suffix); "" for none."""
+    for suffix in SUFFIXES:
+        for name in (stem + suffix, stem + suffix.upper()):
+            if (folder / name).is_file():
+                return name
+    return ""
+
 
 def page_images(path: Path, dpi: int) -> Iterator[Image]:
     """(H, W, 3) RGB uint8 of each page: PDFs rendered at `dpi` with their /Rotate flag, images as they are."""

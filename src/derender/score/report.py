@@ -49,7 +49,7 @@ def read_json(path: Path) -> ScoreReport:
         evalset=data["evalset"],
         rows=[Row(**r) for r in data["rows"]],
         totals=[Total(**t) for t in data["totals"]],
-        samples=[Sample(**s) for s in data["samples"]],
+        samples=[Sample(**s | {"box": tuple(s["box"]) if s.get("box") else None}) for s in data["samples"]],
         skipped=[Skipped(**s) for s in data["skipped"]],
         seconds=data["seconds"],
         pages=data["pages"],

@@ -65,7 +65,8 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Row:
-    """One value of one file. weight: characters of the truth (micro averages); 1 where each file counts the same."""
+    """One value of one file. weight: characters of the truth (micro averages); 1 where each file counts the same.
+    group, subset: two ways of breaking totals down, "" for none."""
 
     task: str
     file: str
@@ -73,11 +74,12 @@ class Row:
     value: float
     group: str = ""
     weight: float = 1.0
+    subset: str = ""
 
 
 @dataclass(frozen=True)
 class Total:
-    """`value` is the weighted mean of n rows; metric is NAME or NAME.GROUP."""
+    """`value` is the weighted mean of n rows; metric is NAME, NAME.GROUP or NAME.SUBSET."""
 
     task: str
     metric: str
@@ -87,7 +89,11 @@ class Total:
 
 @dataclass(frozen=True)
 class Sample:
-    """Prediction and truth of one file as they were compared; `error` (0-1 or more, higher is worse) ranks them."""
+    """Prediction and truth of one file as they were compared; `error` (0-1 or more, higher is worse) ranks them.
+
+    image: file with the picture, relative to a folder the caller knows; page: of that file, from 1; box: the part of
+    that page that is meant, None for all of it.
+    """
 
     task: str
     file: str
@@ -95,6 +101,8 @@ class Sample:
     truth: str
     error: float
     image: str = ""
+    page: int = 1
+    box: NormBox | None = None
 
 
 @dataclass(frozen=True)
@@ -128,10 +136,10 @@ class ScoreReport:
 
 
 def summarise(rows: Sequence[Row]) -> list[Total]:
-    """Weighted means of every (task, metric) and every (task, metric, group), in order of appearance."""
+    """Weighted means of every (task, metric) and every (task, metric, group or subset), in order."""
     sums: dict[tuple[str, str], tuple[float, float, int]] = {}
     for row in rows:
-        for name in [row.metric] + ([f"{row.metric}.{row.group}"] if row.group else []):
+        for name in dict.fromkeys([row.metric, *(f"{row.metric}.{part}" for part in (row.group, row.subset) if part)]):
             value, weight, n = sums.get((row.task, name), (0.0, 0.0, 0))
             sums[row.task, name] = (value + row.value * row.weight, weight + row.weight, n + 1)
     return [Total(task, name, v / w if w else 0.0, n) for (task, name), (v, w, n) in sums.items()]

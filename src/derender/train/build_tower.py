@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from derender.errors import ModelError
+from derender.model.graph import store_half
 
 COLUMNS = "p2o.pd_op.transpose.8.0"
 PROBS = "fetch_name_0"
@@ -44,27 +45,6 @@ def build(out: Path, half: bool = True) -> None:
     if half:
         store_half(model)
     onnx.save(model, str(out))
-
-
-def store_half(model: Any) -> None:
-    """Keeps the large weights as float16 with a cast behind each; ONNX Runtime folds the casts when it loads the file,
-    so computation stays float32 and the file is half as large."""
-    import numpy as np
-    from onnx import TensorProto, helper, numpy_helper
-
-    graph = model.graph
-    casts = []
-    for tensor in list(graph.initializer):
-        array = numpy_helper.to_array(tensor)
-        if array.dtype != np.float32 or array.size < 1000:
-            continue
-        name = tensor.name
-        graph.initializer.remove(tensor)
-        graph.initializer.append(numpy_helper.from_array(array.astype(np.float16), f"{name}_half"))
-        casts.append(helper.make_node("Cast", [f"{name}_half"], [name], to=TensorProto.FLOAT, name=f"{name}_cast"))
-    nodes = [*casts, *graph.node]
-    del graph.node[:]
-    graph.node.extend(nodes)
 
 
 def ctc_head(path: Path) -> Any:

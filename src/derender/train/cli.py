@@ -8,10 +8,14 @@ from typing import Annotated
 
 import typer
 
+from derender.train.cli_formula import app as formula
+
 app = typer.Typer(
     no_args_is_help=True,
     help="Train the compact decoder: make data, train, export. Needs `pip install derender[train]`.",
 )
+
+app.add_typer(formula, name="formula")
 
 Root = Annotated[Path, typer.Option(help="Folder that runs/sources.sh filled: PDFs, texts and word lists.")]
 Shards = Annotated[Path, typer.Option(help="Folder of training shards.")]

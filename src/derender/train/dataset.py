@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from derender.model.align import anchors
 from derender.model.prefix import RegionPrefix, build_prefix, draft_at
-from derender.model.tokens import Vocab
+from derender.model.tokens import TokenIds, Vocab
 from derender.model.tower import LineReading
 
 I64 = npt.NDArray[np.int64]
@@ -149,7 +149,7 @@ def window_left(noisy: I64, begins: I64, clean: I64, clean_left: I64) -> I64:
     return np.stack([one, two], 1).astype(np.int64)
 
 
-def make_chunk(region: Region, rng: np.random.Generator, vocab: Vocab, core: I64, c: NoiseConfig) -> Chunk:
+def make_chunk(region: Region, rng: np.random.Generator, vocab: TokenIds, core: I64, c: NoiseConfig) -> Chunk:
     """Cuts and noises one sample."""
     target, p, prefix = region.target, region.anchor, region.prefix
     n = len(target)

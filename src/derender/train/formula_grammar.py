@@ -31,6 +31,22 @@ _FACE = tuple(r"\mathbf \mathcal \mathbb \mathrm \mathfrak \mathsf \boldsymbol".
 _WORD = tuple("if otherwise for all and or where eff max min phys tot ext int mod const Tr Re Im on".split())
 _UNIT = tuple("m s kg K J W Hz eV mol Pa cm mm km N T".split())
 _ELEMENT = tuple("H O C N S Na Cl Ca Fe K Mg P Cu Ag Zn".split())
+_LOWER_GREEK = tuple(r"\alpha \beta \gamma \delta \mu \nu \rho \sigma \lambda \kappa".split())
+_IDIOMS = (
+    r"\frac { \partial X } { \partial X }", r"\frac { d X } { d X }", r"\partial _ { X } S",
+    r"\frac { 1 } { X }",
+    r"\frac { 1 } { 2 }", r"\frac { X } { 2 }", r"e ^ { - E }", r"e ^ { i E }", r"d ^ { X } x", r"d X", r"| X \rangle",
+    r"\langle X | S | X \rangle", r"\langle S \rangle", r"\sqrt { - X }", r"\sqrt { 1 - S }", r"X ( X )",
+    r"S ( X , X )",
+    r"f ( E )", r"[ S , S ]", r"\{ S , S \}", r"X = 1 , \ldots , X", r"X = 1 , 2 , \ldots", r"( E ) ^ { 2 }",
+    r"\left( E \right) ^ { - 1 }", r"S S S", r"X ^ { 2 } + X ^ { 2 }", r"\mathrm { T r } S", r"\mathrm { T r } ( E )",
+    r"\int d ^ { 4 } x E", r"\int _ { 0 } ^ { \infty } E \, d X", r"\sum _ { X = 0 } ^ { \infty } E", r"X \in X",
+    r"\delta _ { X X }", r"\epsilon _ { X X X }", r"- i S", r"2 \pi X", r"4 \pi ^ { 2 }", r"\nabla _ { X } S",
+    r"| E | ^ { 2 }", r"X ' ( X )", r"S \cdot S", r"S \wedge S", r"\lim _ { X \to \infty } E", r"X - X _ { 0 }",
+    r"( 2 X + 1 )",
+    r"X ^ { \dagger } X", r"X ^ { * } X", r"\bar { X } X", r"\tilde { X } _ { X }", r"\hat { X } ^ { X }",
+    r"\dot { X } ^ { 2 }",
+)  # fmt: skip
 _PAIR = (
     ("(", ")"),
     ("(", ")"),
@@ -92,7 +108,7 @@ def _term(rng: Rng, size: int) -> str:
         return _symbol(rng) if rng.random() < 0.7 else _scripted(rng, 1)
     makers: tuple[Callable[[Rng, int], str], ...] = (
         _fraction, _fraction, _scripted, _scripted, _scripted, _bracket, _bracket, _large, _large, _root, _function,
-        _marked, _called,
+        _marked, _called, _idiom, _idiom, _idiom, _idiom,
     )  # fmt: skip
     if size > 5 and rng.random() < 0.06:
         return _matrix(rng, size)
@@ -128,15 +144,36 @@ def _scripted(rng: Rng, size: int) -> str:
     while base in (r"\prime", r"\dagger"):
         base = _symbol(rng)
     sub, sup = (True, False) if rng.random() < 0.45 else (False, True) if rng.random() < 0.6 else (True, True)
-    if rng.random() < 0.08:
-        base, sup = base + "'" * int(rng.integers(1, 3)), False
+    primes = "'" * int(rng.integers(1, 3)) if rng.random() < 0.08 else ""
     inner = max(1, size // 2)
     if sub:
         word = rf"\mathrm{{{_pick(rng, _WORD)}}}"
-        base += f"_{{{word if rng.random() < 0.1 else _expression(rng, min(inner, 4))}}}"
-    if sup:
-        base += f"^{{{_expression(rng, min(inner, 5))}}}"
+        base += f"_{{{word if rng.random() < 0.1 else _script(rng, min(inner, 4))}}}"
+    if primes:
+        base += primes
+    elif sup:
+        base += f"^{{{_script(rng, min(inner, 5))}}}"
     return base
+
+
+def _script(rng: Rng, size: int) -> str:
+    """An expression, or a few indices of one kind, with or without commas."""
+    if rng.random() < 0.65:
+        return _expression(rng, size)
+    kind = ("ijklmnpqrs", "abcdefgh", "ABCMN", _LOWER_GREEK, "0123456789", "xyzt")[int(rng.integers(6))]
+    comma = " , " if rng.random() < 0.15 else " "
+    return comma.join(kind[int(rng.integers(len(kind)))] for _ in range(int(rng.integers(1, 5))))
+
+
+def _idiom(rng: Rng, size: int) -> str:
+    """What physics and analysis write all the time; capitals stand for parts to be drawn."""
+    template = _pick(rng, _IDIOMS)
+    parts = {
+        "X": lambda: _symbol(rng),
+        "S": lambda: _scripted(rng, 1),
+        "E": lambda: _expression(rng, max(1, size // 3)),
+    }
+    return " ".join(parts[word]() if word in parts else word for word in template.split())
 
 
 def _fraction(rng: Rng, size: int) -> str:

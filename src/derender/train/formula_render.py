@@ -1,15 +1,12 @@
 """Pictures of formulas for training: grammar, TeX in several fonts, several resolutions; one shard file a run.
 
-A shard (.npz) holds grey pictures end to end ("ink", uint8), their sizes, target token numbers end to end, and the font
-of each. Pictures are clean: training degrades them anew each time it sees them. Does not train.
-
-    python -m derender.train.formula_render --count 4000 --seed 1 --out formulas_1.npz
-    python -m derender.train.formula_render --count 500 --seed 9000 --held-out --out held.npz
+A shard (.npz) holds grey pictures end to end ("ink", uint8), whose ink each pixel is ("owner", formula_colours.py),
+their sizes, target token numbers end to end, and the font of each. Pictures are clean: formula_pieces.py degrades them.
+Does not train.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +17,7 @@ import numpy.typing as npt
 from derender.formula.spelling import target_tokens
 from derender.formula.tex import MATH_FONTS, typeset
 from derender.formula.vocabulary import encode_tokens
+from derender.train.formula_colours import coloured, owners
 from derender.train.formula_grammar import draw_formula
 
 HELD_OUT_FONTS = ("pxfonts",)
@@ -31,9 +29,11 @@ _BATCH = 500
 
 @dataclass(frozen=True)
 class FormulaPicture:
-    """grey_HW: uint8, 255 is paper, cut to the ink and 4 pt around; ids: target tokens without an end mark."""
+    """grey_HW: uint8, 255 is paper, cut to the ink and 4 pt around; owner_HW: index of the target token whose ink a
+    pixel is, formula_colours.NOBODY for paper; ids: target tokens without an end mark."""
 
     grey_HW: npt.NDArray[np.uint8]
+    owner_HW: npt.NDArray[np.uint8]
     ids: tuple[int, ...]
     font: str
     dpi: int
@@ -45,19 +45,26 @@ def held_out(ids: Sequence[int]) -> bool:
 
 
 def draw_pictures(rng: np.random.Generator, count: int, held: bool = False) -> Iterator[FormulaPicture]:
-    """`count` pictures of distinct formulas; RuntimeError where TeX cannot be run at all. Needs pdflatex."""
-    fonts = HELD_OUT_FONTS if held else TRAIN_FONTS
+    """`count` pictures of distinct formulas; RuntimeError where TeX cannot be run at all. Needs pdflatex.
+
+    held: held-out formulas, in all fonts, of which training sees all but HELD_OUT_FONTS.
+    """
+    fonts, size = (tuple(MATH_FONTS), _BATCH // 10) if held else (TRAIN_FONTS, _BATCH)
     seen: set[tuple[int, ...]] = set()
     made = failed = 0
     while made < count:
         batch: list[tuple[str, tuple[int, ...]]] = []
-        while len(batch) < min(_BATCH, count - made + 8):
+        while len(batch) < min(size, count - made + 8):
             source = draw_formula(rng)
-            ids = encode_tokens(target_tokens(source))
+            tokens = target_tokens(source)
+            ids = encode_tokens(tokens)
             if not ids or len(ids) > MAX_TOKENS or tuple(ids) in seen or held_out(ids) != held:
                 continue
+            painted = coloured(source, tokens)
+            if painted is None:
+                continue
             seen.add(tuple(ids))
-            batch.append((source, tuple(ids)))
+            batch.append((painted, tuple(ids)))
         before = made
         for picture in _render(rng, batch, fonts[int(rng.integers(len(fonts)))]):
             yield picture
@@ -81,10 +88,10 @@ def _render(rng: np.random.Generator, batch: list[tuple[str, tuple[int, ...]]], 
             dpi = int(rng.integers(DPI[0], DPI[1] + 1))
             if not good or page.get_width() * dpi / 72 > MAX_WIDTH:
                 continue
-            raw = page.render(scale=dpi / 72, grayscale=True).to_numpy()
-            grey_HW = raw[..., 0] if raw.ndim == 3 else raw
+            rgb_HW3 = page.render(scale=dpi / 72, rev_byteorder=True).to_numpy()[..., :3]
+            grey_HW = np.ascontiguousarray(rgb_HW3[..., 0])
             if grey_HW.min() < 128:
-                yield FormulaPicture(np.ascontiguousarray(grey_HW), ids, font, dpi)
+                yield FormulaPicture(grey_HW, owners(rgb_HW3), ids, font, dpi)
     finally:
         document.close()
 
@@ -95,6 +102,7 @@ def save_pictures(pictures: Sequence[FormulaPicture], path: Path) -> None:
     np.savez_compressed(
         part,
         ink=np.concatenate([p.grey_HW.ravel() for p in pictures]),
+        owner=np.concatenate([p.owner_HW.ravel() for p in pictures]),
         sizes_N2=np.array([p.grey_HW.shape for p in pictures], np.int32),
         ids=np.concatenate([np.array(p.ids, np.int16) for p in pictures]),
         lengths_N=np.array([len(p.ids) for p in pictures], np.int32),
@@ -108,30 +116,16 @@ def load_pictures(path: Path) -> list[FormulaPicture]:
     """The pictures of one shard, in order."""
     with np.load(path) as file:
         sizes_N2, lengths_N = file["sizes_N2"], file["lengths_N"]
-        ink = np.split(file["ink"], np.cumsum(sizes_N2.prod(1))[:-1])
+        ink, owner = (np.split(file[k], np.cumsum(sizes_N2.prod(1))[:-1]) for k in ("ink", "owner"))
         ids = np.split(file["ids"], np.cumsum(lengths_N)[:-1])
         fonts, dpi = file["fonts_N"], file["dpi_N"]
     return [
-        FormulaPicture(ink[i].reshape(sizes_N2[i]), tuple(int(t) for t in ids[i]), str(fonts[i]), int(dpi[i]))
+        FormulaPicture(
+            ink[i].reshape(sizes_N2[i]),
+            owner[i].reshape(sizes_N2[i]),
+            tuple(int(t) for t in ids[i]),
+            str(fonts[i]),
+            int(dpi[i]),
+        )
         for i in range(len(sizes_N2))
     ]
-
-
-def main() -> None:
-    """Command line: see the module's docstring."""
-    parser = argparse.ArgumentParser(description="Pictures of grammar-made formulas, typeset by TeX.")
-    parser.add_argument("--count", type=int, default=4000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--held-out", action="store_true", help="held-out formulas in held-out fonts")
-    parser.add_argument("--out", type=Path, required=True)
-    args = parser.parse_args()
-    pictures = list(draw_pictures(np.random.default_rng(args.seed), args.count, args.held_out))
-    save_pictures(pictures, args.out)
-    lengths = sorted(len(p.ids) for p in pictures)
-    print(
-        f"{len(pictures)} pictures, {lengths[len(lengths) // 2]} tokens in the median, {args.out.stat().st_size} bytes"
-    )
-
-
-if __name__ == "__main__":
-    main()

@@ -13,7 +13,7 @@ import copy
 import csv
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -24,7 +24,7 @@ import torch
 from derender.errors import InputError
 from derender.model.config import DecoderConfig
 from derender.model.decoder import Decoder, unit_class_vectors
-from derender.model.tokens import Vocab, core_ids
+from derender.model.tokens import TokenIds, Vocab, core_ids
 from derender.train.clusters import cluster
 from derender.train.dataset import Chunk, NoiseConfig, Region, load_shard, make_chunk
 from derender.train.mine import HardSet
@@ -63,7 +63,8 @@ class TrainConfig:
 
 
 class ShardSet:
-    """Regions of all shards in a folder, kept in memory as float16; new files are picked up by `refresh`.
+    """Regions of all shards in a folder, kept in memory as float16; new files are picked up by `refresh`. `load` is for
+    subclasses with other shards (formula_decoder.py).
 
     counted: see load_shard. hard: the hard set of stage II, which then makes up its share of what is drawn.
     """
@@ -71,7 +72,7 @@ class ShardSet:
     def __init__(
         self,
         folder: Path,
-        vocab: Vocab,
+        vocab: TokenIds,
         memory_mib: int = 8000,
         counted: bool = True,
         hard: HardSet | None = None,
@@ -83,12 +84,17 @@ class ShardSet:
         self.seen: set[Path] = set()
         self.bytes = 0
 
+    def load(self, path: Path) -> Iterator[Region]:
+        """The regions of one file."""
+        assert isinstance(self.vocab, Vocab)
+        return load_shard(path, self.vocab, self.counted)
+
     def refresh(self) -> int:
         for path in sorted(self.folder.glob("shard-*.npz")):
             if path in self.seen or path.name.endswith(".tmp.npz") or self.bytes > self.memory:
                 continue
             self.seen.add(path)
-            for i, region in enumerate(load_shard(path, self.vocab, self.counted)):
+            for i, region in enumerate(self.load(path)):
                 doubt = self.hard.doubt(path.name, i) if self.hard else None
                 self.regions.append(region)
                 self.doubts.append(doubt)
@@ -142,8 +148,20 @@ def new_decoder(
 ) -> Decoder:
     """An untrained decoder whose tokens are the tower's classes. head_CV: (120, classes) weight of the CTC head.
     copying: the output starts as the draft's embedding; False, for the ablation, starts it at random."""
+    return decoder_of(config, vocab, core_ids(vocab), head_CV, seed, copying)
+
+
+def decoder_of(
+    config: DecoderConfig,
+    vocab: TokenIds,
+    core_V: Sequence[int],
+    head_CV: torch.Tensor,
+    seed: int = 0,
+    copying: bool = True,
+) -> Decoder:
+    """As new_decoder, for any vocabulary: core_V, its ids that are always candidates."""
     torch.manual_seed(seed)
-    core = torch.tensor(core_ids(vocab))
+    core = torch.tensor(core_V)
     vectors = unit_class_vectors(head_CV, len(vocab))
     config = DecoderConfig(**{**asdict(config), "vocab": len(vocab), "n_core": len(core)})
     model = Decoder(config, vectors, core)

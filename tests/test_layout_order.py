@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from derender.document import Box, RegionType
+from derender.layout import order as order_module
 from derender.layout.order import line_order, reading_order
 from derender.layout.types import TextLineBox, quad_of
 
@@ -139,3 +140,20 @@ def test_pieces_of_a_row_are_read_left_to_right_despite_a_small_lean() -> None:
 def test_vertical_lines_are_read_from_right_to_left() -> None:
     a, b = line(100, 0, 120, 300, True), line(60, 0, 80, 300, True)
     assert line_order([b, a]) == [a, b]
+
+
+def test_boxes_that_no_cut_parts_are_compared_once_a_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+    precedes = order_module._Cutter._precedes
+
+    def counted(self: order_module._Cutter, a: int, b: int) -> bool:
+        nonlocal calls
+        calls += 1
+        return precedes(self, a, b)
+
+    monkeypatch.setattr(order_module._Cutter, "_precedes", counted)
+    rng, count = random.Random(1), 120
+    corners = [(rng.uniform(0, 500), rng.uniform(0, 700)) for _ in range(count)]
+    boxes = [(x, y, x + rng.uniform(40, 90), y + rng.uniform(40, 90)) for x, y in corners]  # as labels on a map
+    assert sorted(reading_order(boxes, [RegionType.TEXT] * count, (600, 800))) == list(range(count))
+    assert 0 < calls <= count * count

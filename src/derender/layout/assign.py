@@ -225,13 +225,17 @@ def group_lines(free: Sequence[TextLineBox], taken: Sequence[Box], text: PageTex
     """New text regions from lines by nearness, alignment and height; never across a taken box or a column's edge."""
     left = sorted(free, key=lambda line: (line.box[1], line.box[0]))
     groups: list[list[TextLineBox]] = []
+    near: list[list[TextLineBox]] = []
     for line in left:
-        fitting = [g for g in groups if _continues(g, line, text)]
+        # Lines come from the top down: a group that ends too far above this one is too far above all that follow.
+        near = [g for g in near if line.box[1] - g[-1].box[3] <= 0.55 * g[-1].height]
+        fitting = [g for g in near if _continues(g, line, text)]
         fitting = [g for g in fitting if not _crosses(hull([*(o.box for o in g), line.box]), line, g, taken)]
         if fitting:
             min(fitting, key=lambda g: line.box[1] - g[-1].box[3]).append(line)
         else:
             groups.append([line])
+            near.append(groups[-1])
     return [Draft(RegionType.TEXT, lines=group) for group in groups]
 
 

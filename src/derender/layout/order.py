@@ -7,6 +7,7 @@ a vertical cut counts only where its two sides stand beside each other.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
@@ -259,12 +260,15 @@ class _Cutter:
         A precedes B when it is above B and they share width, or left of B and they share height (after Breuel 2003).
         """
         left = sorted(members, key=lambda i: (self.boxes[i][1], self.boxes[i][0], self.boxes[i][3], self.boxes[i][2]))
+        after = {j: [i for i in left if i != j and self._precedes(j, i)] for j in left}
+        before = Counter(i for following in after.values() for i in following)  # a map has a thousand boxes
         result: list[int] = []
         while left:
-            free = [i for i in left if not any(self._precedes(j, i) for j in left if j != i)] or left[:1]
+            free = [i for i in left if not before[i]] or left[:1]
             chosen = self._below(result[-1], free) if result else free[0]
             left.remove(chosen)
             result.append(chosen)
+            before.subtract(after[chosen])
         return result
 
     def _below(self, last: int, free: list[int]) -> int:

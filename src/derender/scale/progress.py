@@ -69,6 +69,9 @@ class ScaleReporter:
         if self.quiet or now - self._shown < EVERY_SECONDS:
             return
         self._shown = now
+        if self.workers == 0:
+            self.say("no worker has started yet: the cluster has no room for one, or is still starting")
+            return
         done = self.skipped + self.finished + self.failed
         self.say(
             f"{done} of {self.documents} documents, {self.pages_kept + self.pages_read} of {self.pages_known} known "

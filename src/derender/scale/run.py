@@ -10,6 +10,7 @@ is missing. A page that costs three workers their life is given up and recorded.
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -33,11 +34,13 @@ _MAX_FALSE_STARTS = 4
 class ScaleOptions:
     """address: of a Ray cluster, or "local" for one on this machine. workers: None = as many as the cluster's
     processors hold. unit_pages: pages a worker reads before it reports; more fill batches better, fewer lose less.
+    page_seconds: a worker that takes longer, for each page of its unit, is taken to hang and is replaced.
     """
 
     address: str = "local"
     workers: int | None = None
     unit_pages: int = UNIT_PAGES
+    page_seconds: float = 600.0
 
     def __post_init__(self) -> None:
         if self.unit_pages < 1 or (self.workers is not None and self.workers < 1):
@@ -55,11 +58,12 @@ class _Task:
 
 @dataclass
 class _Seat:
-    """A worker's place: its actor, and what it is doing. started: it has answered at least once."""
+    """A worker's place: its actor, and what it is doing since when (monotonic seconds). started: it has answered."""
 
     actor: Any
     started: bool = False
     task: _Task | None = None
+    since: float = 0.0
 
 
 @dataclass
@@ -139,6 +143,7 @@ class _Driver:
             ended, _ = self.ray.wait(list(self.running), num_returns=1, timeout=1.0)
             for reference in ended:
                 self._collect(reference)
+            self._stop_hanging()
             self.report.workers = sum(seat.started for seat in self.seats)
             self.report.show()
         self.report.failures = self.store.write_failures(set(self.keys))
@@ -155,7 +160,10 @@ class _Driver:
 
     def _hire(self) -> None:
         """A new actor; it gets work when it has said that it is ready, so one that finds no room blocks nothing."""
-        remote = self.ray.remote(num_cpus=self.job.options.threads, scheduling_strategy="SPREAD")(Worker)
+        model = self.job.options.model
+        gpus = 1 if model is not None and model.device == "cuda" else 0
+        room = {"num_cpus": self.job.options.threads, "num_gpus": gpus}
+        remote = self.ray.remote(**room, scheduling_strategy="SPREAD")(Worker)
         seat = _Seat(remote.remote(self.job))
         self.seats.append(seat)
         self.running[seat.actor.ready.remote()] = seat
@@ -166,7 +174,7 @@ class _Driver:
                 task = self._next()
                 if task is None:
                     return
-                seat.task = task
+                seat.task, seat.since = task, time.monotonic()
                 self.running[self._send(seat.actor, task)] = seat
 
     def _next(self) -> _Task | None:
@@ -210,7 +218,7 @@ class _Driver:
         except self.ray.exceptions.RayError as error:
             self._replace(seat, error)
             if task is not None:
-                self._lost(task, "the worker that read it ended without an answer")
+                self._lost(task, "the worker ended without an answer, or hung")
             return
         if task is None:
             seat.started, self.false_starts = True, 0
@@ -221,6 +229,14 @@ class _Driver:
         else:
             for document, probed in zip(task.probe, answer, strict=True):
                 self._probed(document, probed)
+
+    def _stop_hanging(self) -> None:
+        """Ends workers that are over their time; their task then ends as that of any lost worker."""
+        for seat in self.seats:
+            if seat.task is not None:
+                pages = seat.task.unit.pages if seat.task.unit else PROBE_DOCUMENTS
+                if time.monotonic() - seat.since > self.scale.page_seconds * pages:
+                    self.ray.kill(seat.actor)
 
     def _replace(self, seat: _Seat, error: BaseException) -> None:
         self.seats.remove(seat)

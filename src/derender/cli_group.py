@@ -20,9 +20,10 @@ LAZY = {
     "train": ("derender.train.cli", "app"),
     "bench": ("derender.bench.cli", "app"),
     "models": ("derender.mineru.cli", "app"),
+    "serve": ("derender.serve.cli", "serve"),
 }
 """Command -> module and its function or typer app. Loaded when the command runs or is listed."""
-EXTRAS = {"score": "score", "train": "train", "bench": "score"}
+EXTRAS = {"score": "score", "train": "train", "bench": "score", "serve": "serve"}
 """Command -> the extra that installs what it needs."""
 
 

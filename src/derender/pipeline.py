@@ -62,10 +62,12 @@ class _Run:
 class Pipeline:
     """Reads documents one after the other; models are loaded when first needed and kept. Not thread-safe."""
 
-    def __init__(self, options: ParseOptions | None = None, recogniser: Recogniser | None = None) -> None:
+    def __init__(
+        self, options: ParseOptions | None = None, recogniser: Recogniser | None = None, analyser: Any = None
+    ) -> None:
         self.options = options or ParseOptions()
         self._recogniser = recogniser
-        self._analyser: Any = None
+        self._analyser = analyser
 
     @property
     def recogniser(self) -> Recogniser:

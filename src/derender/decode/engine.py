@@ -11,7 +11,7 @@ seconds add up to the engine's.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Hashable, Iterable, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
@@ -24,6 +24,8 @@ from derender.errors import CapacityError, DerenderError, ModelError, UsageError
 from derender.recognise.types import DecodeStats
 
 P = TypeVar("P")
+ConfigOf = Callable[[Hashable], DecodeConfig]
+OnTokens = Callable[[Hashable, Sequence[int]], None]
 MIN_WINDOW = 4  # below this a window costs a forward per few tokens for next to no rows saved
 
 
@@ -82,6 +84,11 @@ class _Slot(Generic[S]):
     id: Hashable
     decoder: SequenceDecoder[S]
     seconds: float = 0.0
+    told: int = 0
+
+    @property
+    def config(self) -> DecodeConfig:
+        return self.decoder.config
 
 
 class Engine(Generic[P, S]):
@@ -109,19 +116,30 @@ class Engine(Generic[P, S]):
         self.stats = EngineStats()
         self._cancelled: set[Hashable] = set()
         self._waiting: list[tuple[Hashable, P]] = []
+        self._config_of: ConfigOf | None = None
+        self._on_tokens: OnTokens | None = None
 
     def cancel(self, request_id: Hashable) -> None:
         """Ends the request before its next forward; one not yet pulled is ended when `run` reaches it."""
         self._cancelled.add(request_id)
 
-    def run(self, prefixes: Iterable[tuple[Hashable, P]]) -> Iterator[DecodeResult]:
+    def run(
+        self,
+        prefixes: Iterable[tuple[Hashable, P] | None],
+        config_of: ConfigOf | None = None,
+        on_tokens: OnTokens | None = None,
+    ) -> Iterator[DecodeResult]:
         """Decodes (id, prefix) pairs, pulled only as slots get free; yields each result once, as it finishes.
 
+        None in place of a pair: none is there right now, the source is asked again before the next forward; the run
+        ends when nothing is active and the source has none. config_of: a request's own settings (max_rows stays the
+        engine's). on_tokens: called with each request's newly committed tokens; a guard may take some of them back.
         ids are unique within a run. A request whose prefill or decoding fails gives a `failed` result and the others go
         on; an error of `prefixes` itself is passed on. Closing the iterator frees every cache.
         """
         source = iter(prefixes)
         active: list[_Slot[S]] = []
+        self._config_of, self._on_tokens = config_of, on_tokens
         try:
             while True:
                 more = yield from self._admit(source, active)
@@ -164,6 +182,9 @@ class Engine(Generic[P, S]):
             except Exception as error:
                 done.append(self._finish(active, slot, "failed", _sentence(error)))
                 continue
+            if self._on_tokens and len(slot.decoder.tokens) > slot.told:
+                self._on_tokens(slot.id, slot.decoder.tokens[slot.told :])
+                slot.told = len(slot.decoder.tokens)
             if slot.decoder.finished:
                 done.append(self._finish(active, slot, slot.decoder.status))
         self.stats.forward_seconds += ran - start
@@ -171,7 +192,7 @@ class Engine(Generic[P, S]):
         yield from done
 
     def _admit(
-        self, source: Iterator[tuple[Hashable, P]], active: list[_Slot[S]]
+        self, source: Iterator[tuple[Hashable, P] | None], active: list[_Slot[S]]
     ) -> Generator[DecodeResult, None, bool]:
         """Pulls and prefills up to a group of requests into the free slots; yields those that fail at once.
 
@@ -203,7 +224,9 @@ class Engine(Generic[P, S]):
         self.stats.prefill_seconds += seconds
         for request_id, seq in seqs:
             try:
-                decoder = make_decoder(seq, self.runtime.spec, self.config, request_rng(self.config.seed, request_id))
+                config = self._config_of(request_id) if self._config_of else self.config
+                config.check_against(self.runtime.spec)
+                decoder = make_decoder(seq, self.runtime.spec, config, request_rng(config.seed, request_id))
             except DerenderError as error:
                 self.runtime.release(seq)
                 failed.append(self._unstarted(request_id, "failed", _sentence(error)))
@@ -245,7 +268,7 @@ class Engine(Generic[P, S]):
         self.stats.requests += 1
         self.stats.tokens += len(decoder.tokens)
         trace = None
-        if self.config.trace:
+        if slot.config.trace:
             parts = zip(decoder.steps, range(len(decoder.tokens)), decoder.tokens, decoder.confidences, strict=True)
             trace = sorted((TraceEntry(*part) for part in parts), key=lambda entry: entry[:2])
         return DecodeResult(
@@ -255,7 +278,7 @@ class Engine(Generic[P, S]):
             decoder.steps,
             status,
             decoder.errors + ([error] if error else []),
-            DecodeStats(self.config.mode, len(decoder.tokens), decoder.forwards, slot.seconds),
+            DecodeStats(slot.config.mode, len(decoder.tokens), decoder.forwards, slot.seconds),
             trace,
         )
 

@@ -7,9 +7,8 @@ twice: as LaTeX (formulas.py), and as text, for its number and for who cannot us
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,8 +64,12 @@ class CompactRecogniser:
     def name(self) -> str:
         return "derender-compact"
 
-    def recognise(self, requests: Iterable[Request]) -> Iterator[Result]:
-        """One Result per Request, as they finish. A request that cannot be read gives a failed Result."""
+    def recognise(self, requests: Iterable[Request | None]) -> Iterator[Result]:
+        """One Result per Request, as they finish. A request that cannot be read gives a failed Result.
+
+        None in place of a request says that there is none right now: what is under way goes on, and the source is asked
+        again before the next forward. When nothing is under way the iterator ends.
+        """
         work: dict[str, _Work] = {}
         unread: list[Result] = []
         tables = TableSplitter(self._detect_table)
@@ -78,9 +81,10 @@ class CompactRecogniser:
             results.clear()
             tables.finished.clear()
 
-        def prefixes() -> Iterator[tuple[str, RegionPrefix]]:
-            source = tables.split(requests)
-            while group := list(islice(source, GROUP)):
+        def prefixes() -> Iterator[tuple[str, RegionPrefix] | None]:
+            for group in _groups(tables.split(requests)):
+                if not group:
+                    yield None
                 items = self._read_lines(group)
                 self._read_formulas(items)
                 for item in items:
@@ -94,7 +98,15 @@ class CompactRecogniser:
                     geometry = line_geometry([box_of(q) for q in item.lines])
                     yield item.request.id, build_prefix(item.readings, geometry, self.tower.vocab)
 
-        for decoded in self.engine.run(prefixes()):
+        def config_of(request_id: Hashable) -> DecodeConfig:
+            return work[str(request_id)].request.decode or self.decode
+
+        def on_tokens(request_id: Hashable, tokens: Sequence[int]) -> None:
+            on_text = work[str(request_id)].request.on_text
+            if on_text:
+                on_text("".join(self.tower.vocab.piece(t) for t in tokens))
+
+        for decoded in self.engine.run(prefixes(), config_of, on_tokens):
             unread.append(self._result(work.pop(str(decoded.id)), decoded))
             yield from joined(unread)
         yield from joined(unread)
@@ -193,6 +205,21 @@ def _with_formula(result: Result, read: FormulaRead | None) -> Result:
     read.stats.seconds += result.stats.seconds
     result.stats = read.stats
     return result
+
+
+def _groups(source: Iterable[Request | None]) -> Iterator[list[Request]]:
+    """Requests in groups whose lines are read together; an empty list where the source has none right now."""
+    group: list[Request] = []
+    for request in source:
+        if request is not None:
+            group.append(request)
+        if group and (request is None or len(group) == GROUP):
+            yield group
+            group = []
+        if request is None:
+            yield []
+    if group:
+        yield group
 
 
 def cut_wide(image: np.ndarray) -> list[np.ndarray]:

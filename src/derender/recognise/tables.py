@@ -34,12 +34,12 @@ class TableSplitter:
         self._open: dict[str, _Table] = {}
         self.finished: list[Result] = []
 
-    def split(self, requests: Iterable[Request]) -> Iterator[Request]:
+    def split(self, requests: Iterable[Request | None]) -> Iterator[Request | None]:
         """The requests, each table as one request per cell that has text. A table that cannot be planned gives a
-        failed result.
+        failed result. None passes.
         """
         for request in requests:
-            if request.task != "table":
+            if request is None or request.task != "table":
                 yield request
                 continue
             try:
@@ -57,7 +57,7 @@ class TableSplitter:
                 continue
             self._open[request.id] = table
             for i in numbers:
-                yield Request(f"{request.id}{_MARK}{i}", request.image, "text", plan.quads[i])
+                yield Request(f"{request.id}{_MARK}{i}", request.image, "text", plan.quads[i], decode=request.decode)
 
     def join(self, result: Result) -> Result | None:
         """A text's result as it is; a cell's only with the last one of its table, as the table's result."""

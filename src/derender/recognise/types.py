@@ -6,13 +6,14 @@ is a picture and a task, and boxes in it are in pixels of that picture.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from derender.decode.config import DecodeConfig
 from derender.document import Box, Cell
 
 Task = Literal["text", "formula", "table", "layout"]
@@ -29,7 +30,8 @@ class Request:
     image: (H, W, 3) uint8 RGB. lines: the region's text lines in reading order as quads in pixels of `image`;
     None asks the recogniser to detect them; an empty tuple says that there are none. origin: where the crop's top-left
     pixel lies in the page's picture, for the caller's use only. formula: where the formula itself lies, when the crop
-    holds its number too.
+    holds its number too. decode: in place of the recogniser's own settings. on_text: called with each piece of text as
+    it is committed (text requests only), in the recogniser's thread.
     """
 
     id: str
@@ -38,6 +40,8 @@ class Request:
     lines: tuple[Quad, ...] | None = None
     origin: tuple[float, float] = (0.0, 0.0)
     formula: Box | None = None
+    decode: DecodeConfig | None = None
+    on_text: Callable[[str], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,9 @@ class Result:
 
 
 class Recogniser(Protocol):
-    """Reads regions. Results may come in any order; each request gives exactly one result."""
+    """Reads regions. Results may come in any order; each request gives exactly one result.
+
+    CompactRecogniser also takes None among the requests: there is none right now, but ask again later.
+    """
 
     def recognise(self, requests: Iterable[Request]) -> Iterator[Result]: ...

@@ -18,6 +18,7 @@ from derender.document import Box, RegionType
 from derender.layout.analyse import LayoutAnalyser, arrange
 from derender.layout.detect_regions import drop_duplicates
 from derender.layout.letters import find_letters
+from derender.layout.split import split_columns
 from derender.layout.types import DetectedRegion, LayoutOptions, LayoutRegion, TextLineBox, quad_of
 
 TEXT, TITLE, FIGURE = RegionType.TEXT, RegionType.TITLE, RegionType.FIGURE
@@ -113,6 +114,11 @@ def test_every_line_belongs_to_exactly_one_region(lines: list[Box], regions: lis
     held = sorted(i for r in found for item in (*r.lines, *r.inner_lines) for i in item.words)
     assert held == list(range(len(lines)))
     assert [r.order for r in found] == list(range(len(found)))
+
+
+def test_a_sliver_before_a_line_is_no_column() -> None:
+    items = [TextLineBox(quad=quad_of(b), box=b) for b in ((10.0, 10.0, 14.0, 20.0), (10.0, 30.0, 300.0, 40.0))]
+    assert split_columns(items, 40.0) == [items]
 
 
 @given(st.lists(line_boxes, min_size=1, max_size=20), st.lists(st.tuples(detected_kind, region_boxes), max_size=5))

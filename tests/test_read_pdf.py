@@ -11,7 +11,7 @@ import pytest
 
 from derender.errors import InputError, PageError, PasswordError, UsageError
 from derender.ingest.lines import words_to_lines
-from derender.ingest.source import open_source, parse_pages
+from derender.ingest.source import open_source, page_ranges, parse_pages
 from derender.ingest.types import ReadOptions
 
 
@@ -271,6 +271,12 @@ def test_parse_pages(text: str, pages: list[int]) -> None:
 def test_parse_pages_refuses(text: str) -> None:
     with pytest.raises(UsageError):
         parse_pages(text, 10)
+
+
+def test_ranges_are_checked_without_listing_their_pages() -> None:
+    assert page_ranges("1-, 2-999999999") == [(1, None), (2, 999999999)]
+    with pytest.raises(UsageError):
+        page_ranges("1-9999999999")
 
 
 def test_memory_is_flat_over_300_pages(tmp_path) -> None:

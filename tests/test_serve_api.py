@@ -177,6 +177,14 @@ def test_file_parse_answers_as_mineru_does(client: Any) -> None:
     assert code(client.post("/file_parse", files=files, data={"return_middle_json": "true"}))[0] == 422
 
 
+@pytest.mark.parametrize(("first", "last", "pages"), [(1, 50, [1, 2]), (0, 0, [0]), (0, 99999, [0, 1, 2])])
+def test_file_parse_counts_pages_as_mineru_does(client: Any, first: int, last: int, pages: list[int]) -> None:
+    fields = {"start_page_id": str(first), "end_page_id": str(last), "return_content_list": "true"}
+    answer = client.post("/file_parse", files=[("files", ("a.pdf", pdf(3)))], data=fields).json()
+    blocks = json.loads(answer["results"]["a"]["content_list"])
+    assert sorted({block["page_idx"] for block in blocks}) == pages
+
+
 def test_metrics_and_readiness(client: Any) -> None:
     assert client.get("/ready").json()["status"] == "ready"
     post(client, picture())

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from serve_helpers import EXAMPLES, EchoRecogniser, client_of, pdf, picture, settings, wait_for_job
 

@@ -282,13 +282,9 @@ def _decode_config(
 
 def _check_pages(pages: str) -> None:
     """Raises UsageError for what is no list of pages, once and not for each input."""
-    import re
+    from derender.ingest.source import page_ranges
 
-    from derender.ingest.source import parse_pages
-
-    highest = max((int(n) for n in re.findall(r"[0-9]{1,9}", pages)), default=1)
-    if highest < 100_000:  # beyond that, each document says that it has no such page
-        parse_pages(pages, max(1, highest))
+    page_ranges(pages)
 
 
 if __name__ == "__main__":

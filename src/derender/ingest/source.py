@@ -59,22 +59,40 @@ def _peek(path: Path) -> tuple[bytes, int]:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
-def parse_pages(text: str, page_count: int) -> list[int]:
-    """Page numbers of "1-3,7", "5-" (to the end) or "-2" (from the first), in the order given, without repeats.
+def page_ranges(text: str) -> list[tuple[int, int | None]]:
+    """(first, last) of each part of "1-3,7", "5-" (to the end: last is None) or "-2" (from the first), as given.
 
-    Numbers count from 1. Raises UsageError for anything else, and for pages that the document does not have.
+    Numbers count from 1. Raises UsageError for anything else. Lists no pages, however wide the ranges are.
     """
-    pages: dict[int, None] = {}
+    ranges: list[tuple[int, int | None]] = []
     for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        first, last = first.strip(), last.strip()
-        if not (first or last) or not all(end == "" or (end.isascii() and end.isdigit()) for end in (first, last)):
+        first, dash, last = (piece.strip() for piece in part.partition("-"))
+        if not (first or last) or not all(_is_number(end) for end in (first, last)):
             raise UsageError(f"'{text}' is not a list of pages such as 1-3,7.")
         low = int(first) if first else 1
-        high = (int(last) if last else page_count) if dash else low
-        if low < 1 or high > page_count or low > page_count:
-            raise UsageError(f"pages {part.strip()} were asked for, but the document has pages 1 to {page_count}.")
-        if high < low:
+        high = (int(last) if last else None) if dash else low
+        if low < 1:
+            raise UsageError(f"pages {part.strip()} were asked for, but pages count from 1.")
+        if high is not None and high < low:
             raise UsageError(f"the range of pages {part.strip()} runs backwards.")
+        ranges.append((low, high))
+    return ranges
+
+
+def parse_pages(text: str, page_count: int) -> list[int]:
+    """Page numbers of what page_ranges takes, in the order given, without repeats.
+
+    Raises UsageError as it does, and for pages that the document does not have.
+    """
+    pages: dict[int, None] = {}
+    for low, end in page_ranges(text):
+        high = page_count if end is None else end
+        if low > page_count or high > page_count:
+            asked = f"{low}" if low == high else f"{low}-{'' if end is None else end}"
+            raise UsageError(f"pages {asked} were asked for, but the document has pages 1 to {page_count}.")
         pages.update(dict.fromkeys(range(low, high + 1)))
     return list(pages)
+
+
+def _is_number(text: str) -> bool:
+    return text == "" or (text.isascii() and text.isdigit() and len(text) <= 9)

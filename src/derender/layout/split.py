@@ -77,15 +77,19 @@ def split_columns(lines: Sequence[TextLineBox], height: float) -> list[list[Text
             cut = (start + end) / 2
             left = [line for line in lines if line.centre[0] < cut]
             right = [line for line in lines if line.centre[0] >= cut]
-            a, b = hull([line.box for line in left]), hull([line.box for line in right])
-            narrow = min(a[2] - a[0], b[2] - b[0])
-            fewest = min(len(rows_of(left)), len(rows_of(right)))
-            if (fewest >= 3 and narrow > 5 * height or fewest == 2 and narrow > 11 * height) and overlap(
-                a[1], a[3], b[1], b[3]
-            ) > 0:
+            # Slivers narrower than the overlap allowed can all lie on one side of the cut.
+            if left and right and _are_columns(left, right, height):
                 return [*split_columns(left, height), *split_columns(right, height)]
         end = max(end, stop)
     return [list(lines)]
+
+
+def _are_columns(left: Sequence[TextLineBox], right: Sequence[TextLineBox], height: float) -> bool:
+    a, b = hull([line.box for line in left]), hull([line.box for line in right])
+    narrow = min(a[2] - a[0], b[2] - b[0])
+    fewest = min(len(rows_of(left)), len(rows_of(right)))
+    tall = fewest >= 3 and narrow > 5 * height or fewest == 2 and narrow > 11 * height
+    return tall and overlap(a[1], a[3], b[1], b[3]) > 0
 
 
 def _is_paragraph(draft: Draft, text: PageText) -> bool:

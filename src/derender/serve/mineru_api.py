@@ -90,20 +90,16 @@ def mineru_routes(service: Service) -> APIRouter:
             found: dict[str, Outcome] = {}
             for file in uploads:
                 name = unique_name(clean_name(file.filename or "document"), found)
-                options = ParseParameters(mode=_METHODS[wanted.parse_method], pages=_pages(wanted))  # type: ignore[arg-type]
-                found[name] = await run_document(service, request, Upload(await file.read(), name, options))
+                # MinerU counts pages from 0 and takes an end beyond the last page for the last.
+                pages = f"{wanted.start_page_id + 1}-"
+                options = ParseParameters(mode=_METHODS[wanted.parse_method], pages=pages)  # type: ignore[arg-type]
+                upload = Upload(await file.read(), name, options, last_page=wanted.end_page_id + 1)
+                found[name] = await run_document(service, request, upload)
             if wanted.response_format_zip:
                 return Response(await asyncio.to_thread(_zip, found), media_type="application/zip")
             return FileParseAnswer(results={name: _result(o, wanted) for name, o in found.items()})
 
     return router
-
-
-def _pages(wanted: FileParse) -> str | None:
-    """MinerU counts pages from 0 and takes an end beyond the last page for the last."""
-    if wanted.end_page_id >= 99999:
-        return f"{wanted.start_page_id + 1}-" if wanted.start_page_id else None
-    return f"{wanted.start_page_id + 1}-{wanted.end_page_id + 1}"
 
 
 def _result(outcome: Outcome, wanted: FileParse) -> FileResult:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from derender.config import ParseOptions
 from derender.decode.config import DecodeConfig
 from derender.errors import UsageError
-from derender.ingest.source import parse_pages
+from derender.ingest.source import page_ranges
 from derender.serve.limits import ServeSettings
 
 ResultFormat = Literal["md", "json", "html", "content-list", "chunks", "zip"]
@@ -47,7 +47,7 @@ class ParseParameters(BaseModel):
         if value is None or not value.strip():
             return None
         try:
-            parse_pages(value, 10**9)
+            page_ranges(value)
         except UsageError as error:
             raise ValueError(str(error)) from None
         return value

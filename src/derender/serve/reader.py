@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from derender.assemble.files import safe_name, source_meta
@@ -64,12 +65,19 @@ class DocumentReader:
         )
 
     def read(
-        self, data: bytes, name: str, wanted: ParseParameters, check: Callable[[], None], on_page: OnPage | None = None
+        self,
+        data: bytes,
+        name: str,
+        wanted: ParseParameters,
+        check: Callable[[], None],
+        on_page: OnPage | None = None,
+        last_page: int | None = None,
     ) -> Outcome:
         """Reads a document. Raises InputError, UsageError, CancelledError; a document with some bad pages is returned,
         its status says so.
 
-        check: called often; raises what should end the reading.
+        check: called often; raises what should end the reading. last_page: the last page to read, taken for the
+        document's last where it lies behind that; not together with wanted.pages that have an end.
         """
         options = wanted.parse_options(self.settings)
         client = uuid.uuid4().hex
@@ -81,7 +89,11 @@ class DocumentReader:
 
         with self.open(data, name, wanted) as source:
             check()
-            asked = len(parse_pages(wanted.pages or "1-", source.page_count))
+            numbers = parse_pages(wanted.pages or "1-", source.page_count)
+            if last_page is not None and last_page < source.page_count:
+                numbers = [n for n in numbers if n <= last_page]
+                options = replace(options, pages=",".join(map(str, numbers)))
+            asked = len(numbers)
             if asked > self.settings.max_pages:
                 raise TooLargeError(
                     f"{asked} pages were asked for, more than the {self.settings.max_pages} allowed: choose with pages"

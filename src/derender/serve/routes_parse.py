@@ -60,7 +60,7 @@ async def run_document(service: Service, request: Request, upload: Upload) -> Ou
 
     def run(work: Work) -> Outcome:
         check = Deadline(service.settings.seconds, work.cancelled)
-        return service.reader.read(upload.data, upload.name, upload.wanted, check)
+        return service.reader.read(upload.data, upload.name, upload.wanted, check, last_page=upload.last_page)
 
     outcome: Outcome = await wait_for(service.dispatcher, request, Work(run))
     return outcome

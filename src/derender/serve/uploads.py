@@ -41,12 +41,13 @@ class JobUpload(JsonUpload):
 
 @dataclass(frozen=True)
 class Upload:
-    """A document that came in."""
+    """A document that came in. last_page: the last to read, or the document's own last if that comes first."""
 
     data: bytes
     name: str
     wanted: ParseParameters
     keep_input: bool = False
+    last_page: int | None = None
 
 
 def upload_body(model: type[BaseModel]) -> dict[str, Any]:

@@ -249,7 +249,6 @@ def test_the_sweep_counts_forwards(runtime: OnnxRuntime) -> None:
         lambda: SpeedOptions(regimes=("book",)),
         lambda: SpeedOptions(clock="sun"),
         lambda: make_runtimes(("cuda",), tiny_vocab(), 1),
-        lambda: make_runtimes(("torch",), tiny_vocab(), 1),
     ],
 )
 def test_nonsense_is_refused(make: Callable[[], object]) -> None:
@@ -262,3 +261,15 @@ def test_the_command_asks_for_inputs() -> None:
 
     result = CliRunner().invoke(app, ["speed", "-o", "x"])
     assert isinstance(result.exception, UsageError) and "--evalset" in str(result.exception)
+
+
+def test_torch_runs_the_weights_of_an_export_without_a_checkpoint(folder: Path) -> None:
+    runtimes, notes = make_runtimes(["torch"], tiny_vocab(), 1, weights=folder)
+    assert list(runtimes) == ["torch"] and not notes
+    found = made_up_set()
+    case = Case("region", "torch", DecodeConfig(mode="ar"))
+    plain = Case("region", "onnx", DecodeConfig(mode="ar"))
+    groups = groups_of("region", found.samples)
+    torch_tokens = run_once(case, runtimes["torch"], groups, found.samples, lambda: 0.0).tokens
+    onnx = OnnxRuntime(tiny_vocab(), folder, threads=1)
+    assert torch_tokens == run_once(plain, onnx, groups, found.samples, lambda: 0.0).tokens

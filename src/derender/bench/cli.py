@@ -30,8 +30,10 @@ def speed(
     modes: Annotated[str, typer.Option(help="Modes beside ar.")] = "ar,block,sliding,exact",
     thresholds: Annotated[str, typer.Option(help="Confidence thresholds.")] = ".5,.6,.75,.85,.9,.95,.97,.99",
     regimes: Annotated[str, typer.Option(help="How regions are batched.")] = "region,page,saturated",
-    runtime: Annotated[str, typer.Option(help="Runtimes; torch needs --checkpoint.")] = "onnx,torch",
-    checkpoint: Annotated[Path | None, typer.Option(help="checkpoint.pt of a training run, for torch.")] = None,
+    runtime: Annotated[str, typer.Option(help="Runtimes: onnx, torch.")] = "onnx,torch",
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="checkpoint.pt for torch, instead of the same weights.")
+    ] = None,
     weights: Annotated[Path | None, typer.Option(help="Folder of an export, instead of the packaged weights.")] = None,
     float32: Annotated[Path | None, typer.Option(help="Folder of a float32 export, to compare int8 with.")] = None,
     block: Annotated[int, typer.Option(min=1, help="Block and window, in tokens.")] = 32,

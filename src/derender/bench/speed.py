@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from derender.bench.types import MODES, REGIMES, RUNTIMES, BenchSet, Case, Extra
 from derender.decode.config import DecodeConfig
 from derender.errors import UsageError
 from derender.model.tokens import Vocab
+from derender.model.tower import WEIGHTS
 from derender.score.metrics import count_errors
 
 THRESHOLDS = (0.5, 0.6, 0.75, 0.85, 0.9, 0.95, 0.97, 0.99)
@@ -230,7 +232,8 @@ def make_runtimes(
     float32: Path | None = None,
     weights: Path | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
-    """Runtimes by name, and notes on what was left out. weights: an export's folder, None = the packaged one.
+    """Runtimes by name, and notes on what was left out. weights: an export's folder, None = the packaged one; PyTorch
+    runs its int8 weights too, as float32, unless it is given a checkpoint.
 
     Raises UsageError for unknown names or when no runtime is left.
     """
@@ -246,18 +249,20 @@ def make_runtimes(
         runtimes[f"onnx/{NO_DRAFT}"] = OnnxRuntime(vocab, weights, threads=threads, use_draft=False)
         if float32 is not None:
             runtimes[f"onnx/{FLOAT32}"] = OnnxRuntime(vocab, float32, threads=threads)
-    if "torch" in names and checkpoint is None:
-        notes.append("the torch runtime was left out: it needs --checkpoint checkpoint.pt")
-    elif "torch" in names and checkpoint is not None:
+    if "torch" in names and not (find_spec("torch") and find_spec("onnx")):
+        notes.append("the torch runtime was left out: pip install 'derender[torch]'")
+    elif "torch" in names:
         import torch
 
+        from derender.model.restore import restore
         from derender.model.runtime_torch import TorchRuntime
         from derender.train.loop import load_decoder
 
         torch.set_num_threads(threads)
-        runtimes["torch"] = TorchRuntime(load_decoder(checkpoint), vocab)
+        model = load_decoder(checkpoint) if checkpoint else restore(weights or WEIGHTS)
+        runtimes["torch"] = TorchRuntime(model, vocab)
     if not runtimes:
-        raise UsageError("no runtime is left to measure: the torch runtime needs --checkpoint checkpoint.pt")
+        raise UsageError("no runtime is left to measure: torch needs pip install 'derender[torch]'")
     return runtimes, notes
 
 

@@ -84,7 +84,7 @@ def run(
     rows: Annotated[int, typer.Option(help="Target tokens a batch.")] = 1024,
     lr: Annotated[float, typer.Option(help="Peak learning rate.")] = 1e-3,
     warmup: Annotated[int, typer.Option(help="Steps until the peak learning rate.")] = 150,
-    init: Annotated[Path | None, typer.Option(help="Checkpoint whose EMA weights to start from.")] = None,
+    init: Annotated[Path | None, typer.Option(help="Checkpoint, or exported folder, to start from.")] = None,
     stage: Annotated[int, typer.Option(min=1, max=2, help="1: all regions; 2: hard ones and a replay.")] = 1,
     hard: Annotated[Path | None, typer.Option(help="Hard set of `derender train mine`, for stage 2.")] = None,
     below: Annotated[float, typer.Option(help="Stage 2: consistency under which a region is hard.")] = 0.98,
@@ -105,6 +105,7 @@ def run(
 
     from derender.errors import UsageError
     from derender.model.config import DecoderConfig
+    from derender.model.restore import restore
     from derender.model.tower import WEIGHTS, Tower
     from derender.train.build_tower import ctc_head
     from derender.train.dataset import NoiseConfig
@@ -124,7 +125,7 @@ def run(
         shape = DecoderConfig(max_window=max(DecoderConfig.max_window, *lengths))
         model = new_decoder(shape, vocab, head, seed, copying)
     else:
-        model = load_decoder(init)
+        model = restore(init) if init.is_dir() else load_decoder(init)
     config = TrainConfig(
         steps=steps,
         rows=rows,

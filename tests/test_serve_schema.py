@@ -22,7 +22,7 @@ from derender.serve.app import create_app  # noqa: E402
 
 app = create_app(serve_settings(), EchoRecogniser)
 app.state.service.start()
-app.state.service.ready.wait(10)
+app.state.service.host.warmed.wait(10)
 
 
 async def running(scope, receive, send) -> None:  # type: ignore[no-untyped-def]

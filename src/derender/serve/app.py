@@ -106,9 +106,9 @@ def _health(app: FastAPI, service: Service, metrics: Metrics) -> None:
     async def ready() -> Any:
         if service.dispatcher.stopping:
             raise ApiError(503, "stopping", "the service is stopping", 30)
-        if service.model_error:
-            raise ApiError(503, "model", service.model_error)
-        if not service.ready.is_set():
+        if service.host.broken is not None:
+            raise ApiError(503, "model", str(service.host.broken))
+        if not service.host.warmed.is_set():
             raise ApiError(503, "loading", "the weights are being loaded", 2)
         return Health(status="ready")
 

@@ -85,7 +85,8 @@ class Dispatcher:
             self._wake.notify_all()
         for work in left:
             work.cancelled.set()
-            work.future.set_exception(CancelledError("the service is stopping"))
+            if work.future.set_running_or_notify_cancel():
+                work.future.set_exception(CancelledError("the service is stopping"))
         end = time.monotonic() + grace
         while self._running and time.monotonic() < end:
             time.sleep(0.05)
@@ -102,6 +103,8 @@ class Dispatcher:
                 if self.stopping:
                     return
                 work = (self._first or self._second).popleft()
+                if not work.future.set_running_or_notify_cancel():
+                    continue  # given up by who waited; setting a result would now raise, and end this thread
                 self._running.add(work)
             try:
                 if work.cancelled.is_set():

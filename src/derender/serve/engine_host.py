@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from derender.decode.config import DecodeConfig
-from derender.errors import DerenderError
+from derender.errors import DerenderError, ModelError
 from derender.recognise.types import Request, Result
 from derender.serve.problems import CancelledError
 
@@ -42,7 +42,11 @@ class _Solo:
 
 
 class EngineHost:
-    """Runs `make()`'s recogniser in a thread of its own; it is made when first needed, and anew after a fault."""
+    """Runs `make()`'s recogniser in a thread of its own; it is made when first needed, and anew after a fault.
+
+    warmed: set once there was a recogniser. broken: why there is none, when making it failed; each client's next region
+    tries once more.
+    """
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
@@ -54,6 +58,8 @@ class EngineHost:
         self._wake = threading.Condition()
         self._stopping = False
         self._number = 0
+        self.warmed = threading.Event()
+        self.broken: ModelError | None = None
         self.regions = self.tokens = 0
         self.most_together = 0
         self._thread = threading.Thread(target=self._loop, name="engine", daemon=True)
@@ -104,7 +110,14 @@ class EngineHost:
     def warm(self) -> None:
         """Loads the weights now. Raises ModelError."""
         with self._making:
-            self._recogniser = self._recogniser or self._make()
+            if self._recogniser is None:
+                try:
+                    self._recogniser, self.broken = self._make(), None
+                except Exception as error:
+                    text = str(error) if isinstance(error, DerenderError) else f"{type(error).__name__}: {error}"
+                    self.broken = ModelError(text)
+                    raise self.broken from error
+            self.warmed.set()
 
     def stop(self, timeout: float = 5.0) -> None:
         """Ends the thread; regions not read by then are never delivered."""
@@ -127,6 +140,10 @@ class EngineHost:
                 continue
             try:
                 self.warm()
+            except ModelError as error:
+                self._refuse(error)
+                continue
+            try:
                 for result in self._recogniser.recognise(self._feed()):
                     self._deliver(result)
             except Exception as error:
@@ -137,6 +154,14 @@ class EngineHost:
                     self._deliver(Result(key, status="failed", errors=[f"the engine failed: {text}"]))
         for left in self._solo:
             left.future.set_exception(CancelledError("the service is stopping"))
+
+    def _refuse(self, error: ModelError) -> None:
+        """Fails every region that waits: without weights they would wait for ever."""
+        with self._wake:
+            refused = [ticket for tickets in self._waiting.values() for ticket in tickets]
+            self._waiting.clear()
+        for ticket in refused:
+            ticket.deliver(Result(ticket.caller_id, status="failed", errors=[str(error)]))
 
     def _feed(self) -> Iterator[Request | None]:
         """What the recogniser pulls from: one region of each client in turn; None when there is none right now."""
@@ -215,6 +240,8 @@ class ClientRecogniser:
                     continue
                 result = _wait(done, self._check)
                 pending -= 1
+                if result.status == "failed" and (broken := self._host.broken) is not None:
+                    raise ModelError(str(broken))  # no other region would fare better
                 yield result
         finally:
             if pending:

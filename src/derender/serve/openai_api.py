@@ -15,6 +15,7 @@ from typing import Any, Literal
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from derender.document import box_1000
 from derender.recognise.types import Image, Result, Task
@@ -131,16 +132,7 @@ def openai_routes(service: Service) -> APIRouter:
             loop = asyncio.get_running_loop()
             work = Work(lambda w: _read(service, w, data, task, wanted, lambda t: _put(loop, pieces, t)))
             if wanted.stream:
-                service.dispatcher.put(work, waits=True)
-                # The status can still be an error's while nothing is sent: wait for the first piece or the end.
-                ended = asyncio.wrap_future(work.future)
-                first = asyncio.ensure_future(pieces.get())
-                await asyncio.wait({ended, first}, return_when=asyncio.FIRST_COMPLETED)
-                if ended.done():
-                    ended.result()
-                # The client keeps its seat until the stream has ended.
-                stream = _stream(work, ended, first, pieces, seat.pop_all())
-                return StreamingResponse(stream, media_type="text/event-stream")
+                return await _streamed(service, request, work, pieces, seat)
             answer, usage, reason = await wait_for(service.dispatcher, request, work)
         choice = Choice(message=Answer(content=answer), finish_reason=reason)
         return Completion(id=_id(), created=int(time.time()), choices=[choice], usage=usage)
@@ -198,8 +190,47 @@ def _put(loop: asyncio.AbstractEventLoop, pieces: asyncio.Queue[str], text: str)
     loop.call_soon_threadsafe(pieces.put_nowait, text)
 
 
+async def _streamed(
+    service: Service, request: Request, work: Work, pieces: asyncio.Queue[str], seat: ExitStack
+) -> StreamingResponse:
+    """Queues the work and answers with its pieces. The status can still be an error's while nothing is sent, so this
+    waits for the first piece or the end."""
+    service.dispatcher.put(work, waits=True)
+    ended = asyncio.wrap_future(work.future)
+    first = asyncio.ensure_future(pieces.get())
+    try:
+        while not (ended.done() or first.done()):
+            await asyncio.wait({ended, first}, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
+            if not (ended.done() or first.done()) and await request.is_disconnected():
+                raise ApiError(499, "client_gone", "the client closed the connection")
+        if ended.done():
+            ended.result()
+    except BaseException:
+        first.cancel()
+        work.cancelled.set()
+        ended.add_done_callback(lambda f: f.cancelled() or f.exception())
+        raise
+    return _Seated(_stream(ended, first, pieces), work, seat.pop_all())
+
+
+class _Seated(StreamingResponse):
+    """The client keeps its seat until its stream has ended. Not the generator's business: when the client is gone
+    before the first piece is asked for, a generator never runs, nor its `finally`: the seat would be lost for good."""
+
+    def __init__(self, pieces: AsyncIterator[str], work: Work, seat: ExitStack) -> None:
+        super().__init__(pieces, media_type="text/event-stream")
+        self._work, self._seat = work, seat
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._work.cancelled.set()
+            self._seat.close()
+
+
 async def _stream(
-    work: Work, ended: asyncio.Future[Any], first: asyncio.Future[str], pieces: asyncio.Queue[str], seat: ExitStack
+    ended: asyncio.Future[Any], first: asyncio.Future[str], pieces: asyncio.Queue[str]
 ) -> AsyncIterator[str]:
     id, created, sent = _id(), int(time.time()), ""
 
@@ -208,9 +239,9 @@ async def _stream(
         body = {"id": id, "object": "chat.completion.chunk", "created": created, "model": MODEL, "choices": [choice]}
         return f"data: {json.dumps(body, ensure_ascii=False)}\n\n"
 
+    waiting = first
     try:
         yield chunk({"role": "assistant", "content": ""})
-        waiting: asyncio.Future[str] = first
         while True:
             await asyncio.wait({ended, waiting}, return_when=asyncio.FIRST_COMPLETED)
             if not waiting.done():
@@ -218,15 +249,13 @@ async def _stream(
             sent += waiting.result()
             yield chunk({"content": waiting.result()})
             waiting = asyncio.ensure_future(pieces.get())
-        waiting.cancel()
         text, _, reason = ended.result()
         # What a guard took back cannot be unsaid; what never came in pieces (tables) comes now.
         yield chunk({"content": text[len(sent) :]} if text.startswith(sent) else {}, reason)
     except Exception as error:
         yield f"data: {as_api_error(error).body().model_dump_json()}\n\n"
     finally:
-        work.cancelled.set()
-        seat.close()
+        waiting.cancel()
     yield "data: [DONE]\n\n"
 
 

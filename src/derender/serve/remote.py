@@ -90,41 +90,66 @@ class Worker:
 
 
 class WorkerPool:
-    """Idle workers. `take` gives one to a document, `give` brings it back."""
+    """Idle workers. `take` gives one to a document, `give` or `died` brings it back.
+
+    There are never more processes than documents are read at once, and two for pages and replays of finished jobs; who
+    comes when all are taken waits. Nobody may take a second worker while holding one.
+    """
 
     def __init__(self, settings: ServeSettings) -> None:
         self._settings = settings
+        self._most = settings.documents + 2
+        self._taken = 0
         self._idle: list[Worker] = []
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._closed = False
         self.deaths = 0
 
     def take(self) -> Worker:
+        """Raises CancelledError when the pool is closed."""
         with self._lock:
+            while self._taken >= self._most and not self._closed:
+                self._lock.wait()
             if self._closed:
                 raise CancelledError("the service is stopping")
+            self._taken += 1
             while self._idle:
                 worker = self._idle.pop()
                 if worker.alive:
                     return worker
-        return Worker(self._settings.worker_mb, self._settings.page_seconds)
+        try:
+            return Worker(self._settings.worker_mb, self._settings.page_seconds)
+        except BaseException:  # no more processes or memory
+            self._free()
+            raise
 
     def give(self, worker: Worker) -> None:
+        """Takes it back, also when it has died meanwhile."""
         worker.documents += 1
         with self._lock:
-            if worker.alive and worker.documents < MAX_DOCUMENTS and not self._closed:
+            keep = worker.alive and worker.documents < MAX_DOCUMENTS and not self._closed
+            if keep:
                 self._idle.append(worker)
-                return
-        worker.kill()
+        if not keep:
+            worker.kill()
+        self._free()
 
     def died(self) -> None:
+        """A worker was lost while a document was in it."""
         with self._lock:
             self.deaths += 1
+        self._free()
+
+    def _free(self) -> None:
+        with self._lock:
+            self._taken -= 1
+            self._lock.notify()
 
     def close(self) -> None:
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
+            self._lock.notify_all()
         for worker in idle:
             worker.kill()
 
@@ -202,7 +227,7 @@ class RemoteSource(Source):
             try:
                 worker.ask({"op": "close"})
             except WorkerDied:
-                return
+                pass
             self._pool.give(worker)
 
 

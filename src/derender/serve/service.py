@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from derender.errors import DerenderError
+from derender.errors import ModelError
 from derender.serve.dispatch import Dispatcher
 from derender.serve.engine_host import EngineHost
 from derender.serve.events import Broker
@@ -29,8 +29,6 @@ class Service:
         self.jobs = JobRunner(settings, self.store, self.dispatcher, self.reader)
         self.broker = Broker()
         self.jobs.on_change = self.broker.changed
-        self.model_error: str | None = None
-        self.ready = threading.Event()
 
     def _compact(self) -> Any:
         from derender.recognise.compact import CompactRecogniser
@@ -46,9 +44,8 @@ class Service:
     def _warm(self) -> None:
         try:
             self.host.warm()
-            self.ready.set()
-        except DerenderError as error:
-            self.model_error = str(error)
+        except ModelError:  # host.broken says why, and /ready with it
+            return
 
     def stop(self) -> None:
         """Waits for documents being read, as long as settings.grace; hands jobs back; stops everything."""

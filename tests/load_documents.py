@@ -1,4 +1,4 @@
-"""What the clients of prove_load.py send: documents, good and hostile, and which answers each may get. Sends nothing."""
+"""What the clients of prove_load.py send: documents, good and hostile, and which answers each may get."""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@
 Not a pytest file. Starts a real server, warms it up, loads it, and checks that every request had an answer that its
 document may get, that every accepted job ended, that clients who left hold nothing, and that memory is back within
 --growth-mb of what it was after the warm-up. Then kills workers and the server while jobs run, starts the server
-again, and checks that every job ends. Prints the figures; the exit status is 1 where a check failed. FOLDER is made anew.
+again, and checks that every job ends. Prints the figures; the exit status is 1 where a check failed. FOLDER is
+made anew.
 """
 
 from __future__ import annotations

@@ -117,9 +117,11 @@ def test_dead_workers_give_their_places_back() -> None:
     limited = settings(documents=1)
     pool = WorkerPool(limited)
     for _ in range(5):
-        with RemoteSource(pool, limited, pdf(), "scan") as source:
-            assert source._worker is not None
-            source._worker.process.kill()
+        source = RemoteSource(pool, limited, pdf(), "scan")
+        with source:
+            worker = source._worker
+            assert worker is not None
+            worker.process.kill()
     assert pool._taken == 0
     pool.close()
 
@@ -141,3 +143,11 @@ def test_viewers_of_pages_share_a_bounded_number_of_workers() -> None:
             thread.join()
         assert statuses == [200] * 8
         assert len(client.app.state.service.pool._idle) <= 3
+
+
+def test_a_picture_beyond_what_is_decoded_at_all_is_413_like_any_other_too_large() -> None:
+    from load_documents import bomb
+
+    with client_of(settings()) as client:
+        answer = client.post("/v1/parse", files={"file": ("bomb.png", bomb(30_000))})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")

@@ -29,6 +29,7 @@ MAX_DOCUMENTS = 20  # after which a worker is replaced, so that nothing can pile
 _HEADER_BYTES = 64_000_000
 _KINDS: dict[str, type[DerenderError]] = {
     "unsupported": UnsupportedError,
+    "too_large": TooLargeError,
     "killed": KilledError,
     "PasswordError": PasswordError,
     "InputError": InputError,

@@ -85,7 +85,7 @@ def _close(source: Source | None) -> None:
 def _kind(error: DerenderError) -> str:
     if "neither a PDF nor a picture" in str(error):
         return "unsupported"
-    if "too large a picture" in str(error):
+    if isinstance(error, InputError) and "too large a picture" in str(error):  # as a PageError it costs its page only
         return "too_large"
     return "PasswordError" if isinstance(error, PasswordError) else type(error).__name__
 

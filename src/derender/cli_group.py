@@ -21,9 +21,11 @@ LAZY = {
     "bench": ("derender.bench.cli", "app"),
     "models": ("derender.mineru.cli", "app"),
     "serve": ("derender.serve.cli", "serve"),
+    "demo": ("derender.serve.cli_demo", "demo"),
+    "mcp": ("derender.mcp_server.cli", "mcp"),
 }
 """Command -> module and its function or typer app. Loaded when the command runs or is listed."""
-EXTRAS = {"score": "score", "train": "train", "bench": "score", "serve": "serve"}
+EXTRAS = {"score": "score", "train": "train", "bench": "score", "serve": "serve", "demo": "serve", "mcp": "mcp"}
 """Command -> the extra that installs what it needs."""
 
 

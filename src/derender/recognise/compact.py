@@ -144,7 +144,9 @@ class CompactRecogniser:
             from derender.recognise.formulas import FormulaReader
 
             self._formulas = FormulaReader(self.decode, self.threads, self.max_batch)
-        reads = self._formulas.read([_formula_picture(item.request) for item in wanted])
+        reads = self._formulas.read(
+            [_formula_picture(item.request) for item in wanted], [item.request.decode for item in wanted]
+        )
         for item, read in zip(wanted, reads, strict=True):
             item.formula = read
 

@@ -7,7 +7,7 @@ The same engine as for text, on its own weights. Does not find formulas on pages
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -58,8 +58,8 @@ class FormulaReader:
         self.runtime = OnnxRuntime(self.vocab, folder, threads, use_draft)
         self.engine: Engine[RegionPrefix, CompactSeq] = Engine(self.runtime, decode, max_batch=max_batch)
 
-    def read(self, images: Sequence[Image]) -> list[FormulaRead]:
-        """LaTeX of each picture, (H, W, 3) uint8 RGB, in order."""
+    def read(self, images: Sequence[Image], decodes: Sequence[DecodeConfig | None] = ()) -> list[FormulaRead]:
+        """LaTeX of each picture, (H, W, 3) uint8 RGB, in order. decodes: of each, in place of the reader's own."""
         out = [FormulaRead() for _ in images]
         prefixes: list[tuple[int, RegionPrefix]] = []
         drafts: dict[int, list[int]] = {}
@@ -74,7 +74,12 @@ class FormulaReader:
                 )
             if len(prefix.position_P):
                 prefixes.append((i, prefix))
-        for decoded in self.engine.run(prefixes):
+
+        def config_of(i: Hashable) -> DecodeConfig:
+            assert isinstance(i, int)
+            return (decodes[i] if decodes else None) or self.engine.config
+
+        for decoded in self.engine.run(prefixes, config_of):
             assert isinstance(decoded.id, int)
             self._fill(out[decoded.id], decoded, drafts[decoded.id])
         return out

@@ -28,6 +28,7 @@ from derender.serve.problems import ApiError, as_api_error
 from derender.serve.routes_jobs import job_routes
 from derender.serve.routes_parse import parse_routes
 from derender.serve.service import Service
+from derender.serve.static_page import page_routes
 from derender.serve.uploads import problems, read_json, validate
 from derender.serve.view import markdown_html
 
@@ -74,6 +75,7 @@ def create_app(settings: ServeSettings, make_recogniser: Any = None) -> FastAPI:
     for routes in (parse_routes, job_routes, openai_routes, mineru_routes):
         app.include_router(routes(service))
     _markdown(app)
+    app.include_router(page_routes())
     return app
 
 

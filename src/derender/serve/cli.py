@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -71,9 +72,9 @@ def _settings(**given: Any) -> Any:
     return ServeSettings(token=token_from_environment(), **given)
 
 
-def run(settings: Any) -> None:
+def run(settings: Any, started: Callable[[Any, str], None] | None = None) -> None:
     """Serves until SIGINT or SIGTERM, then finishes or hands back what is being read. Raises UsageError when the port
-    is taken."""
+    is taken. started: called with the app and its address, such as http://127.0.0.1:8000, once it answers."""
     import socket
 
     import uvicorn
@@ -83,6 +84,12 @@ def run(settings: Any) -> None:
     app = create_app(settings)
 
     class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if started is not None and self.started:
+                host = f"[{settings.host}]" if ":" in settings.host else settings.host
+                started(app, f"http://{host}:{sock.getsockname()[1]}")
+
         def handle_exit(self, sig: int, frame: Any) -> None:
             # Streams of events would hold the shutdown up, and no new work may begin.
             app.state.service.dispatcher.stopping = True

@@ -13,11 +13,12 @@ from typing import Any
 from derender.serve.limits import ServeSettings
 from derender.serve.metrics import Metrics
 from derender.serve.problems import ApiError
+from derender.serve.static_page import PAGE_PATHS
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-OPEN_PATHS = ("/health", "/ready", "/docs", "/redoc", "/openapi.json")
+OPEN_PATHS = frozenset({"/health", "/ready", "/docs", "/redoc", "/openapi.json"}) | PAGE_PATHS
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 

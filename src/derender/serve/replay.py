@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from derender.decode.config import DecodeConfig
-from derender.document import Box, Page, Region
+from derender.document import Box, Page, Region, RegionType
 from derender.ingest.orient import turn, turn_box
 from derender.layout.crops import crop_region
 from derender.layout.types import quad_of
@@ -38,8 +38,9 @@ class Replay(BaseModel):
     """One mode's reading of the region."""
 
     mode: DecodeMode
-    text: str
+    text: str = Field(description="As decoded; of a formula, its LaTeX")
     tokens: list[ReplayToken]
+    window: int = Field(description="Most places that one forward works on")
     forwards: int
     seconds: float = Field(description="Of decoding alone (prefill and forwards), the fastest of two runs")
     status: str
@@ -65,7 +66,7 @@ def replay_region(service: Service, job: Job, region_id: str, modes: Sequence[De
     if not found:
         raise ApiError(404, "no_region", "the document has no such region")
     page, region = found[0]
-    if not region.lines:
+    if not region.lines and region.type is not RegionType.FORMULA:
         raise ApiError(422, "no_lines", "the region has no lines of text to read")
     request = region_of_page(page_picture(service, job, page.number), page, region)
     configs = [DecodeConfig(mode=mode, trace=True) for mode in modes]
@@ -75,7 +76,8 @@ def replay_region(service: Service, job: Job, region_id: str, modes: Sequence[De
     except TimeoutError:
         raise ApiError(429, "busy", "the engine is busy with other clients", 10) from None
     replays = []
-    for mode, result in zip(modes, results, strict=True):
+    for config, result in zip(configs, results, strict=True):
+        mode = cast(DecodeMode, config.mode)
         tokens = [
             ReplayToken(position=i, step=t.step, text=t.text, confidence=round(t.confidence, 4))
             for i, t in enumerate(result.tokens)
@@ -83,8 +85,9 @@ def replay_region(service: Service, job: Job, region_id: str, modes: Sequence[De
         replays.append(
             Replay(
                 mode=mode,
-                text=result.text,
+                text=result.latex or "" if request.task == "formula" else result.text,
                 tokens=tokens,
+                window={"ar": 1, "block": config.block}.get(mode, config.window),
                 forwards=result.stats.forwards,
                 seconds=round(result.stats.seconds, 5),
                 status=result.status,
@@ -104,6 +107,8 @@ def region_of_page(image: Image, page: Page, region: Region) -> Request:
         return cast(Box, tuple(float(v) * k for v in turned))
 
     crop, (x, y) = crop_region(upright, pixels(region.box), MARGIN)
+    if region.type is RegionType.FORMULA:  # without lines: its text is not what is looked at
+        return Request("replay", np.ascontiguousarray(crop), "formula", ())
     lines = []
     for line in region.lines:
         x0, y0, x1, y1 = pixels(line.box)

@@ -45,6 +45,27 @@ def test_chunks_stand_under_their_headings() -> None:
     ]
 
 
+def test_headings_with_nothing_under_them_are_not_lost() -> None:
+    doc = document(
+        (TITLE, "Cover", 1),
+        (TITLE, "Part", 1),
+        (TITLE, "Empty", 2),
+        (TITLE, "Full", 2),
+        (TEXT, "Alpha.", None),
+        (TITLE, "Last", 3),
+    )
+    chunks = to_chunks(doc)
+    assert [(c.headings, c.text) for c in chunks] == [
+        ((), "# Cover"),
+        (("Part",), "## Empty"),
+        (("Part", "Full"), "Alpha."),
+        (("Part", "Full"), "### Last"),
+    ]
+    assert [c.places[0][1] for c in chunks] == ["r0", "r2", "r4", "r5"]
+    slides = document((TITLE, "Only", 1), (TITLE, "titles", 2))
+    assert [(c.headings, c.text) for c in to_chunks(slides)] == [((), "# Only\n\n## titles")]
+
+
 def test_a_chunk_says_where_it_is_from() -> None:
     doc = document((TEXT, "Alpha.", None), (TEXT, "Beta.", None))
     (line,) = chunks_jsonl(doc).splitlines()

@@ -1,8 +1,9 @@
 """A document in chunks for retrieval: Markdown passages of bounded size under their headings, with where they stand.
 
-A chunk never runs over a heading. Paragraphs are kept whole where they fit and cut at sentence ends where not; tables
-are never cut. Sizes are counted in words, numbers and signs, and in single characters of East Asian scripts, which is
-close to what common tokenizers count and needs none of them. Does not embed or store anything.
+A chunk never runs over a heading; headings with nothing under them make a chunk of their own. Paragraphs are kept whole
+where they fit and cut at sentence ends where not; tables are never cut. Sizes are counted in words, numbers and signs,
+and in single characters of East Asian scripts, which is close to what common tokenizers count and needs none of them.
+Does not embed or store anything.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ class Chunk:
     tokens: int = 0
     places: list[tuple[int, str, Box]] = field(default_factory=list)
 
+    def add_places(self, block: Block) -> None:
+        places = [(page.number, region.id, region.box) for page, region in _parts(block)]
+        self.places += [place for place in places if place not in self.places]
+
 
 def count_tokens(text: str) -> int:
     return len(_TOKEN.findall(text))
@@ -39,26 +44,54 @@ def count_tokens(text: str) -> int:
 
 def to_chunks(doc: Document, max_tokens: int = MAX_TOKENS) -> list[Chunk]:
     """The body of the document in reading order. Only a table or one endless sentence is larger than max_tokens."""
-    path: list[tuple[int, str]] = []  # (level, title)
+    path: list[_Title] = []
     out: list[Chunk] = []
     current: Chunk | None = None
     for block in blocks(doc):
         if block.type is RegionType.TITLE and block.text:
             level = block.region.level or 1
-            path = [(n, title) for n, title in path if n < level] + [(level, block.text)]
+            _keep_bare(path, level, out)
+            path = [*(title for title in path if title.level < level), _Title(level, block)]
             current = None
             continue
-        headings = tuple(title for _, title in path)
+        headings = tuple(title.block.text for title in path)
         for piece in _pieces(block, max_tokens):
             size = count_tokens(piece)
             if current is None or current.tokens + size > max_tokens:
                 current = Chunk(headings)
                 out.append(current)
+                for title in path:
+                    title.bare = False
             current.text += ("\n\n" if current.text else "") + piece
             current.tokens += size
-            places = [(page.number, region.id, region.box) for page, region in _parts(block)]
-            current.places += [place for place in places if place not in current.places]
+            current.add_places(block)
+    _keep_bare(path, 0, out)
     return out
+
+
+@dataclass
+class _Title:
+    """A heading that the text now stands under. bare: so far nothing does."""
+
+    level: int
+    block: Block
+    bare: bool = True
+
+
+def _keep_bare(path: list[_Title], level: int, out: list[Chunk]) -> None:
+    """A chunk of the headings from `level` on that end here with nothing under them, or their text would be lost."""
+    bare = [title for title in path if title.level >= level and title.bare]
+    if not bare:
+        return
+    chunk = Chunk(tuple(title.block.text for title in path if title.level < level or not title.bare))
+    for title in bare:
+        piece = "\n\n".join(block_markdown(title.block))
+        chunk.text += ("\n\n" if chunk.text else "") + piece
+        chunk.tokens += count_tokens(piece)
+        chunk.add_places(title.block)
+    for title in path:
+        title.bare = False  # also those above: they are among the chunk's headings
+    out.append(chunk)
 
 
 def _parts(block: Block) -> Iterator[Any]:

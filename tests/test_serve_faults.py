@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 import time
 from contextlib import ExitStack
@@ -151,3 +152,58 @@ def test_a_picture_beyond_what_is_decoded_at_all_is_413_like_any_other_too_large
     with client_of(settings()) as client:
         answer = client.post("/v1/parse", files={"file": ("bomb.png", bomb(30_000))})
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
+
+
+def test_a_full_disk_fails_the_job_and_says_so_and_the_next_one_goes_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("derender.serve.runner.STORAGE_PAUSES", (0.05, 0.05))
+    with client_of(settings()) as client:
+        service = client.app.state.service
+        succeed = service.store.succeed
+
+        def full(*given: Any) -> None:
+            service.store.succeed = succeed
+            raise sqlite3.OperationalError("database or disk is full")
+
+        service.store.succeed = full
+        job = client.post("/v1/jobs", files={"file": ("a.png", picture())}).json()
+        ended = wait_for_job(client, job["id"])
+        assert (ended["status"], ended["error"]["code"]) == ("failed", "storage")
+        job = client.post("/v1/jobs", files={"file": ("a.png", picture())}).json()
+        assert wait_for_job(client, job["id"])["status"] == "done"
+
+
+def test_a_job_that_cannot_be_stored_is_not_accepted() -> None:
+    with client_of(settings()) as client:
+        pages = client.app.state.service.store._db.execute("PRAGMA page_count").fetchone()[0]
+        client.app.state.service.store._db.execute(f"PRAGMA max_page_count={pages}")
+        answer = client.post("/v1/jobs", files={"file": ("a.pdf", pdf(3))})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "storage")
+        assert int(answer.headers["Retry-After"]) > 0
+
+
+def test_results_go_when_their_time_is_over_without_new_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("derender.serve.service.EXPIRE_SECONDS", 0.1)
+    with client_of(settings(keep_hours=1.0 / 3600)) as client:
+        job = client.post("/v1/jobs", files={"file": ("a.png", picture())}).json()
+        end = time.monotonic() + 30
+        while client.get(f"/v1/jobs/{job['id']}").status_code != 404:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+
+
+def test_eight_callers_at_once_are_served_or_told_when_to_come_back() -> None:
+    with client_of(settings(waiting=3, documents=1)) as client:
+        answers: list[Any] = []
+
+        def call() -> None:
+            answers.append(client.post("/v1/parse", files={"file": ("a.pdf", pdf(1))}, data={"mode": "ocr"}))
+
+        threads = [threading.Thread(target=call) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert {a.status_code for a in answers} == {200, 429}
+        assert all(int(a.headers["Retry-After"]) > 0 for a in answers if a.status_code == 429)
+        assert client.get("/health").status_code == 200
+        assert client.app.state.service.dispatcher.seats == 0

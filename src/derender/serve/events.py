@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 
 from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
 
 HEARTBEAT = 15.0  # seconds; proxies close streams that say nothing
 
@@ -43,7 +44,7 @@ class Broker:
         try:
             while True:
                 event.clear()
-                shown, ended = state()
+                shown, ended = await run_in_threadpool(state)  # the database may be busy with a large document
                 if shown is None:
                     yield "event: deleted\ndata: {}\n\n"
                     return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 from pydantic import BaseModel
 
 from derender.errors import DerenderError, InputError, MissingExtraError, ModelError, PasswordError, UsageError
@@ -68,6 +70,8 @@ def as_api_error(error: BaseException) -> ApiError:
     """Any error as an answer. What is not known is a 500 that tells nothing of the inside."""
     if isinstance(error, ApiError):
         return error
+    if isinstance(error, sqlite3.Error):
+        return ApiError(503, "storage", f"the database of jobs cannot be used: {error}", 30)
     text = " ".join(str(error).split())
     kinds: tuple[tuple[type[BaseException], int, str], ...] = (
         (UnsupportedError, 415, "unsupported_document"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
+import time
 import zlib
 from collections.abc import Callable
 
@@ -16,6 +18,7 @@ from derender.serve.problems import ApiError, CancelledError, as_api_error, busy
 from derender.serve.reader import DocumentReader
 
 Listener = Callable[[str], None]
+STORAGE_PAUSES = (0.5, 2.0, 5.0, 15.0)  # seconds between attempts to write that a job failed
 
 
 class JobRunner:
@@ -74,6 +77,16 @@ class JobRunner:
             raise ApiError(410, "gone", "the result is no longer there")
         return Outcome(Document.from_json(zlib.decompress(document)), unpack_pictures(pictures))
 
+    def _fail(self, id: str, problem: ApiError) -> None:
+        """Tries for a while: where the disk is full, room may come. What cannot be written now stays `running`, and is
+        begun again at the next start."""
+        for pause in STORAGE_PAUSES:
+            try:
+                self.store.fail(id, problem.status, problem.code, str(problem))
+                return
+            except sqlite3.Error:
+                time.sleep(pause)
+
     def _put(self, job: Job) -> None:
         work = Work(lambda work: self._run(job, work))
         with self._lock:
@@ -112,8 +125,7 @@ class JobRunner:
             else:
                 self.store.cancel(job.id)
         except BaseException as error:
-            problem = as_api_error(error)
-            self.store.fail(job.id, problem.status, problem.code, str(problem))
+            self._fail(job.id, as_api_error(error))
         finally:
             self._forget(job.id)
             self.on_change(job.id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from typing import Any
 
@@ -14,6 +15,8 @@ from derender.serve.limits import ServeSettings
 from derender.serve.reader import DocumentReader
 from derender.serve.remote import WorkerPool
 from derender.serve.runner import JobRunner
+
+EXPIRE_SECONDS = 300.0
 
 
 class Service:
@@ -28,6 +31,7 @@ class Service:
         self.dispatcher = Dispatcher(settings.documents, settings.waiting)
         self.jobs = JobRunner(settings, self.store, self.dispatcher, self.reader)
         self.broker = Broker()
+        self._stopped = threading.Event()
         self.jobs.on_change = self.broker.changed
 
     def _compact(self) -> Any:
@@ -40,6 +44,7 @@ class Service:
         """Takes up the jobs that an earlier process left and loads the weights, the latter beside the answering."""
         self.jobs.resume()
         threading.Thread(target=self._warm, name="warm", daemon=True).start()
+        threading.Thread(target=self._expire, name="expire", daemon=True).start()
 
     def _warm(self) -> None:
         try:
@@ -47,8 +52,17 @@ class Service:
         except ModelError:  # host.broken says why, and /ready with it
             return
 
+    def _expire(self) -> None:
+        """Results go when their time is over, also where nobody submits anything any more."""
+        while not self._stopped.wait(EXPIRE_SECONDS):
+            try:
+                self.store.expire(self.settings.keep_hours)
+            except sqlite3.Error:  # locked, full or being closed: there is a next time
+                continue
+
     def stop(self) -> None:
         """Waits for documents being read, as long as settings.grace; hands jobs back; stops everything."""
+        self._stopped.set()
         self.dispatcher.stop(self.settings.grace)
         self.host.stop()
         self.pool.close()

@@ -3,7 +3,7 @@
 import { band, percent } from "./confidence.js";
 import { forwardsAt, seconds, states } from "./timeline.js";
 
-const NAMES = { ar: "One at a time (ar)", block: "Blocks (block)", sliding: "Moving window (sliding)", exact: "Checked draft (exact)" };
+const NAMES = { ar: "One at a time (ar)", block: "Block by block (block)", sliding: "Moving window (sliding)", exact: "Checked draft (exact)" };
 
 export class Lane {
   constructor(replay, formula) {

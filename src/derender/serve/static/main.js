@@ -199,6 +199,7 @@ $("cancel").addEventListener("click", async () => {
   $("file").focus();
   if (id) await call(`/v1/jobs/${id}`, { method: "DELETE" }).catch(problem);
 });
+$("fields").addEventListener("submit", (event) => event.preventDefault()); // Enter in a field sends nothing
 $("token-form").addEventListener("submit", (event) => {
   event.preventDefault();
   setToken($("token").value.trim());

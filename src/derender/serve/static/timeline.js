@@ -33,7 +33,8 @@ export function states(replay, forward) {
 /** The measured comparison in words. */
 export function measured(one, ar, factor) {
   const ratio = ar.seconds / one.seconds;
-  const times = ratio >= 1 ? `${round(ratio)} times as fast as` : `${round(1 / ratio)} times slower than`;
+  const far = Math.max(ratio, 1 / ratio) >= 1.05;
+  const times = !far ? "about as fast as" : ratio > 1 ? `${round(ratio)} times as fast as` : `${round(1 / ratio)} times slower than`;
   const same = one.text === ar.text ? "Both texts are the same, letter for letter." : "The two texts differ.";
   const speed = factor >= 1 ? `${round(factor)} times slower` : `${round(1 / factor)} times faster`;
   return (

@@ -1,4 +1,4 @@
-"""The live page's files: who gets them, under which policy, and what they must not hold. No browser (test_demo_browser)."""
+"""The live page's files: who gets them, under which policy, and what they must not hold. No browser here."""
 
 from __future__ import annotations
 

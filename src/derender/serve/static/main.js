@@ -106,7 +106,7 @@ function showProgress(job) {
     $("progress-text").textContent = `${done} of ${count} ${count === 1 ? "page is" : "pages are"} read.`;
   } else {
     $("progress").removeAttribute("value");
-    $("progress-text").textContent = job.status === "queued" ? "Waiting for its turn …" : "The document is being opened …";
+    $("progress-text").textContent = job.status === "queued" ? "Waiting for its turn …" : "The first page is being read …";
   }
 }
 

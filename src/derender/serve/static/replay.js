@@ -72,9 +72,8 @@ export class ReplayDialog {
     $("replay-measured").textContent = measured(replays[0], replays[1], this.factor);
     for (const id of ["play", "restart", "scrub"]) $(id).disabled = false;
     if (calm.matches) {
-      $("replay-status").textContent = "Press Play, or move through time by the slider.";
-      this.draw(this.length);
-      this.say();
+      this.seek(1);
+      $("replay-status").textContent = "The end is shown. Press Play again, or move through time by the slider.";
     } else {
       this.restart();
     }

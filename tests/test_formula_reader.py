@@ -84,7 +84,7 @@ class _OneAnswer:
     def __init__(self, reader: FormulaReader) -> None:
         self.tokens = [reader.vocab.bos_id - 1]
 
-    def run(self, requests: list) -> list:  # type: ignore[type-arg]
+    def run(self, requests: list, config_of: object) -> list:  # type: ignore[type-arg]
         return [DecodeResult(i, self.tokens, [0.9], [1]) for i, _ in requests]
 
 

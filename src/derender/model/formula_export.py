@@ -74,6 +74,18 @@ def export_encoder(model: FormulaEncoder, gaps: Sequence[Sequence[int]], out: Pa
 def _export(
     module: nn.Module, inputs: tuple[Any, ...], path: Path, names: list[str], out: list[str], axis: int
 ) -> None:
+    export_module(module, inputs, path, names, out, {name: {axis: "N"} for name in names})
+
+
+def export_module(
+    module: nn.Module,
+    inputs: tuple[Any, ...],
+    path: Path,
+    names: list[str],
+    out: list[str],
+    axes: dict[str, dict[int, str]],
+) -> None:
+    """One module as an ONNX file. axes: the sizes that may vary, by input or output."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporter on its own future, and on shapes that it need not follow
         torch.onnx.export(
@@ -82,7 +94,7 @@ def _export(
             str(path),
             input_names=names,
             output_names=out,
-            dynamic_axes={name: {axis: "N"} for name in names},
+            dynamic_axes=axes,
             opset_version=_OPSET,
             dynamo=False,
         )

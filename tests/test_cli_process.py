@@ -62,6 +62,8 @@ def test_real_pipeline_reads_a_pdf_and_resume_skips_it(tmp_path: Path, monkeypat
 
 def test_ctrl_c_ends_with_one_sentence(tmp_path: Path) -> None:
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    # a shell that runs the tests in the background has them ignore SIGINT, and their children inherit that
+    streams["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
     with start(tmp_path, "parse", "none.pdf", "-", **streams) as process:
         assert process.stderr is not None
         assert process.stderr.readline() == "Error: none.pdf does not exist.\n"  # now it waits for standard input

@@ -9,14 +9,14 @@ from derender.formula.components import LETTER, MAX_PIECES, find_pieces
 from derender.formula.path import choose_gaps, read_path, walk
 from derender.formula.spelling import target_tokens
 from derender.formula.structure import well_formed
-from derender.formula.tex import tex_present
+from derender.formula.tex import tex_ready
 from derender.formula.vocabulary import FORMULA_TOKENS, FormulaVocab, encode_tokens
 from derender.train.formula_colours import NOBODY, UNINKED, coloured, owners
 from derender.train.formula_grammar import draw_formula
 from derender.train.formula_pieces import ranks
 from derender.train.formula_render import _render
 
-needs_tex = pytest.mark.skipif(not tex_present(), reason="pdflatex is not installed")
+needs_tex = pytest.mark.skipif(not tex_ready(), reason="pdflatex is not installed with its packages and fonts")
 
 
 def _bars(scale: int = 1) -> np.ndarray:

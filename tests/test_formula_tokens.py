@@ -1,6 +1,6 @@
 """Formula tokens: one picture has one spelling, the spelling is LaTeX again, and the check finds what is broken.
 
-Tests that typeset are skipped where pdflatex is not installed.
+Tests that typeset are skipped where pdflatex or one of its packages is not installed.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from derender.formula import FORMULA_TOKENS, check_latex, decode_ids, encode_tokens, spell, target_tokens
-from derender.formula.tex import MATH_FONTS, compiles, tex_present, typeset
+from derender.formula.tex import MATH_FONTS, compiles, tex_ready, typeset
 from derender.formula.vocabulary import EOS
 from derender.train.formula_grammar import draw_formula
 from derender.train.formula_render import HELD_OUT_FONTS, draw_pictures, held_out, load_pictures, save_pictures
 
-needs_tex = pytest.mark.skipif(not tex_present(), reason="pdflatex is not installed")
+needs_tex = pytest.mark.skipif(not tex_ready(), reason="pdflatex is not installed with its packages and fonts")
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from derender.errors import MissingExtraError
-from derender.formula.tex import tex_present
+from derender.formula.tex import tex_ready
 from derender.score.cdm import Cdm, cdm_all, match, moved_together
 from derender.score.cdm_boxes import Drawn, TokenBox, draw_formulas
 from derender.score.cdm_rows import add_cdm
 from derender.score.types import Row, Sample, ScoreReport
 
-needs_tex = pytest.mark.skipif(not tex_present(), reason="pdflatex is not installed")
+needs_tex = pytest.mark.skipif(not tex_ready(), reason="pdflatex is not installed with its packages and fonts")
 pytest.importorskip("scipy")
 
 MATRIX = r"\left(\begin{array}{ll}a&b\\c&d\end{array}\right)"
@@ -103,11 +103,23 @@ def test_rows_of_a_report_keep_their_group_and_renew_the_totals(monkeypatch: pyt
     report.rows = [Row("formula", "a", "edit", 0.5, "g"), Row("formula", "b", "edit", 0.0)]
     report.samples = [Sample("formula", "a", "x", "y", 0.5), Sample("formula", "b", "x", "x", 0.0)]
     monkeypatch.setattr("derender.score.cdm_rows.cdm_all", lambda pairs: [Cdm(1, 2, 2), None])
-    monkeypatch.setattr("derender.score.cdm_rows.tex_present", lambda: True)
+    monkeypatch.setattr("derender.score.cdm_rows.require_tex", lambda: None)
     add_cdm(report)
     assert report.total("formula", "cdm") == report.total("formula", "cdm.g") == 0.5
     assert report.total("formula", "cdm_exact") == 0.0
     assert [(s.file, s.reason) for s in report.skipped] == [("b", "TeX does not accept the true formula: no CDM")]
+
+
+def test_a_pdflatex_without_packages_is_not_taken_for_one_that_works(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    bare = tmp_path / "pdflatex"
+    bare.write_text("#!/bin/sh\nexit 1\n")
+    bare.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not tex_ready()
+    with pytest.raises(MissingExtraError, match="lacks packages or fonts"):
+        draw_formulas(["a"])
 
 
 def test_without_tex_one_sentence_names_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

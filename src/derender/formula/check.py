@@ -1,6 +1,6 @@
 """Whether LaTeX of a formula can be used: braces and environments balance, it parses, and it compiles.
 
-Parsing is pylatexenc's; compiling is done only on request and only where pdflatex is installed.
+Parsing is pylatexenc's; compiling is done only on request and only where pdflatex is installed with its packages.
 Says nothing about whether the formula is the one in the picture.
 """
 
@@ -30,9 +30,9 @@ def check_latex(latex: str, compile_it: bool = False) -> FormulaCheck:
         return FormulaCheck(False, reason)
     if not compile_it:
         return FormulaCheck(True)
-    from derender.formula.tex import compiles, tex_present
+    from derender.formula.tex import compiles, tex_ready
 
-    if not tex_present():
+    if not tex_ready():
         return FormulaCheck(True)
     if compiles(latex):
         return FormulaCheck(True, compiled=True)

@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 MATH_FONTS: dict[str, str] = {
@@ -24,6 +25,7 @@ MATH_FONTS: dict[str, str] = {
     "pxfonts": r"\usepackage{pxfonts}",
     "euler": r"\usepackage{euler}",
 }
+_METRICS = ("cmr12", "rm-lmr12", "ptmr7t", "pplr7t", "zptmcmr", "zplmr7m", "txmi", "pxmi", "eurm10", "rsfs10")
 _HEAD = r"""\documentclass[12pt]{article}
 \usepackage{amsmath,amssymb,mathrsfs}
 %s
@@ -44,8 +46,26 @@ class TexBatch:
 
 
 def tex_present() -> bool:
-    """Whether pdflatex is on the path."""
+    """Whether pdflatex is on the path; whether it has the packages is tex_ready's to say."""
     return shutil.which("pdflatex") is not None
+
+
+def tex_ready() -> bool:
+    """Whether pdflatex is there with every package and font that `typeset` loads. The first call typesets one page,
+    for later ones the answer is kept."""
+    program = shutil.which("pdflatex")
+    return program is not None and _probe(program)
+
+
+@lru_cache(maxsize=4)
+def _probe(program: str) -> bool:
+    """One letter in a font of each family, so that names of files, metrics and outlines are all looked for."""
+    # the packages of two families cannot be loaded together, hence the names only
+    files = re.findall(r"\\usepackage\{(\w+)\}", "".join(MATH_FONTS.values()))
+    missing = "".join(rf"\IfFileExists{{{name}.sty}}{{}}{{\errmessage{{{name}}}}}" for name in files)
+    letters = "".join(rf"\font\probe={name} {{\probe a}}" for name in _METRICS)
+    batch = typeset([rf"a\hbox{{{missing}{letters}}}"], "computer modern", 60.0)
+    return batch is not None and batch.good[0]
 
 
 def compiles(latex: str, seconds: float = 20.0) -> bool:

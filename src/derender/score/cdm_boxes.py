@@ -17,10 +17,12 @@ from typing import Any
 
 from derender.errors import MissingExtraError
 from derender.formula.spelling import spell, target_tokens
-from derender.formula.tex import tex_present, typeset
+from derender.formula.tex import tex_present, tex_ready, typeset
 
 Box = tuple[float, float, float, float]
-NO_TEX = "CDM renders formulas with TeX, but pdflatex is not installed (Debian: texlive-latex-extra)."
+PACKAGES = "Debian: texlive-latex-extra, texlive-fonts-recommended, preview-latex-style, lmodern"
+NO_TEX = f"CDM renders formulas with TeX, but pdflatex is not installed ({PACKAGES})."
+HALF_TEX = f"CDM renders formulas with TeX, but pdflatex lacks packages or fonts that it needs ({PACKAGES})."
 BATCH = 100
 SECONDS = 20.0
 """Longest run of TeX, plus half a second a formula; a batch that takes longer is halved."""
@@ -63,15 +65,20 @@ class Drawn:
     height: float
 
 
+def require_tex() -> None:
+    """Raises MissingExtraError when formulas cannot be typeset here."""
+    if not tex_ready():
+        raise MissingExtraError(HALF_TEX if tex_present() else NO_TEX)
+
+
 def draw_formulas(formulas: Sequence[str]) -> list[Drawn | None]:
     """Boxes of each LaTeX formula; None for one that TeX does not accept as it stands, or that has no visible token.
 
     Formulas are mathematics, with or without dollar signs or a display environment around; amsmath, amssymb and
     mathrsfs are loaded. Definitions, file access and the like are not accepted. Raises MissingExtraError without
-    pdflatex.
+    pdflatex and its packages.
     """
-    if not tex_present():
-        raise MissingExtraError(NO_TEX)
+    require_tex()
     plain = [_plain(f) for f in formulas]
     accepted = [bool(p.strip()) and ok for p, ok in zip(plain, _compile(plain), strict=True)]
     out: list[Drawn | None] = [None] * len(formulas)

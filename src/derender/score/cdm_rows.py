@@ -7,16 +7,14 @@ Needs pdflatex and scipy; without them `require_cdm` says so before anything is 
 from __future__ import annotations
 
 from derender.errors import MissingExtraError
-from derender.formula.tex import tex_present
 from derender.score.cdm import cdm_all
-from derender.score.cdm_boxes import NO_TEX
+from derender.score.cdm_boxes import require_tex
 from derender.score.types import Row, ScoreReport, Skipped, summarise
 
 
 def require_cdm() -> None:
     """Raises MissingExtraError when formulas cannot be rendered or matched here."""
-    if not tex_present():
-        raise MissingExtraError(NO_TEX)
+    require_tex()
     try:
         import scipy.optimize  # noqa: F401
     except ImportError as error:

@@ -130,6 +130,8 @@ def test_command_line_refuses_what_does_not_go_together(tmp_path: Path, monkeypa
     app.command()(score)
     result = CliRunner().invoke(app, ["--evalset", str(tmp_path), "--images", str(tmp_path)])
     assert isinstance(result.exception, UsageError)
+    result = CliRunner().invoke(app, ["--evalset", str(tmp_path), "--reader", "tesseract", "--decode", "ar"])
+    assert isinstance(result.exception, UsageError) and "--decode" in str(result.exception)
     for side in ("p", "t"):
         (tmp_path / f"{side}.tex").write_text("a")
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from derender.cli_options import DecodeChoice
 from derender.errors import UsageError
 
 
@@ -26,6 +27,14 @@ def score(
     ] = None,
     tasks: Annotated[str, typer.Option(help="Tasks of the set: text,formula,table,pages")] = "text",
     reader: Annotated[str, typer.Option(help="derender, tesseract, rapidocr or rapidocr-full")] = "derender",
+    decode: Annotated[
+        DecodeChoice | None,
+        typer.Option(
+            metavar="exact|sliding|block|ar",
+            help="How the reader derender decodes [default: exact]",
+            show_default=False,
+        ),
+    ] = None,
     cdm: Annotated[bool, typer.Option("--cdm", help="Render formulas with pdflatex and add CDM")] = False,
     images: Annotated[
         Path | None, typer.Option(help="Folder with the pictures of the pages or crops, for --html")
@@ -46,6 +55,8 @@ def score(
         raise UsageError("Give either PRED and TRUTH, or --evalset FOLDER.")
     if images is not None and evalset is not None:
         raise UsageError("--images goes with PRED and TRUTH: an evaluation set has its own pictures.")
+    if decode is not None and (evalset is None or reader != "derender"):
+        raise UsageError("--decode is for the reader derender on an --evalset.")
     if cdm:
         from derender.score.cdm_rows import require_cdm
 
@@ -56,7 +67,7 @@ def score(
         from derender.score.readers import make_reader
         from derender.score.run import score_evalset
 
-        system = make_reader(reader)
+        system = make_reader(reader, decode)
         with Progress(console=Console(stderr=True), disable=quiet or not Console(stderr=True).is_terminal) as bar:
             job = bar.add_task("scoring", total=None)
 

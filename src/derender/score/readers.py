@@ -12,9 +12,9 @@ READERS: tuple[ReaderName, ...] = get_args(ReaderName)
 
 
 def make_reader(name: str, decode: str | None = None) -> Reader:
-    """A reader with its default settings but for the decode mode, which only "derender" has. Raises UsageError for an unknown
-    name, MissingExtraError when not installed.
+    """A reader with its default settings but for the decode mode, which only "derender" has.
 
+    Raises UsageError for an unknown name, MissingExtraError when not installed.
     "rapidocr" gives crops of one line to its recogniser alone; "rapidocr-full" sends them through its detector.
     """
     if name == "derender":

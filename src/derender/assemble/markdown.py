@@ -29,7 +29,7 @@ _MARKUP = re.compile(
     r"|&(?=#\d{1,7};|#[xX][0-9a-fA-F]{1,6};|[A-Za-z][A-Za-z0-9]*;)"
     r"|\](?=[(\[])|\[(?=\^)"  # links, footnote marks
 )
-INLINE_MATH = re.compile(r"\$(?=[^\s$])[^$\n]*[\\^_{}][^$\n]*(?<=[^\s$])\$(?!\d)")
+INLINE_MATH = re.compile(r"\$(?=[^\s$])(?=[^$\n]*?[\\^_{}])[^$\n]++(?<=\S)\$(?!\d)")
 
 
 def to_markdown(

@@ -14,10 +14,11 @@ from derender.document import Cell
 _MAX_SPAN = 1000  # what browsers allow for colspan; a wrong number must not fill the memory
 
 
-def cells_to_html(cells: Sequence[Cell], pretty: bool = False) -> str:
+def cells_to_html(cells: Sequence[Cell], pretty: bool = False, text_of: Callable[[Cell], str] | None = None) -> str:
     """One `<table>`: leading rows in which every cell is a header go into <thead>; other header cells are row headers.
 
     pretty puts each row on a line of its own (never an empty line, which would end an HTML block in Markdown).
+    text_of: a cell's text as HTML, where it is to be more than escaped.
     """
     rows: list[list[Cell]] = [[] for _ in range(max((cell.row + cell.rowspan for cell in cells), default=0))]
     for cell in sorted(cells, key=lambda cell: (cell.row, cell.col)):
@@ -26,7 +27,11 @@ def cells_to_html(cells: Sequence[Cell], pretty: bool = False) -> str:
     parts = ["<table>"]
     for start, stop, tag in ((0, head, "thead"), (head, len(rows), "tbody")):
         if start < stop:
-            parts += [f"<{tag}>", *(_row_html(row, in_head=tag == "thead") for row in rows[start:stop]), f"</{tag}>"]
+            parts += [
+                f"<{tag}>",
+                *(_row_html(row, tag == "thead", text_of or _escaped) for row in rows[start:stop]),
+                f"</{tag}>",
+            ]
     parts.append("</table>")
     return ("\n" if pretty else "").join(parts)
 
@@ -38,15 +43,18 @@ def _header_rows(cells: Sequence[Cell], rows: int) -> int:
     return min([first_body, *crossing])
 
 
-def _row_html(row: list[Cell], in_head: bool) -> str:
+def _escaped(cell: Cell) -> str:
+    return escape(cell.text, quote=False).replace("\n", "<br>")
+
+
+def _row_html(row: list[Cell], in_head: bool, text_of: Callable[[Cell], str]) -> str:
     parts = []
     for cell in row:
         tag = "th" if cell.header else "td"
         attributes = "" if in_head or not cell.header else ' scope="row"'
         attributes += f' rowspan="{cell.rowspan}"' if cell.rowspan > 1 else ""
         attributes += f' colspan="{cell.colspan}"' if cell.colspan > 1 else ""
-        text = escape(cell.text, quote=False).replace("\n", "<br>")
-        parts.append(f"<{tag}{attributes}>{text}</{tag}>")
+        parts.append(f"<{tag}{attributes}>{text_of(cell)}</{tag}>")
     return f"<tr>{''.join(parts)}</tr>"
 
 

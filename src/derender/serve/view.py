@@ -5,19 +5,24 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Sequence
 from html import escape
 
 from pydantic import BaseModel, Field
 
 from derender.assemble.blocks import Block, blocks
 from derender.assemble.markdown import INLINE_MATH, block_markdown, strip_math
+from derender.assemble.mathml import mathml
 from derender.assemble.tables import cells_to_html
-from derender.document import Region, RegionType
+from derender.document import Cell, RegionType, Token
 from derender.serve.outcome import Outcome
 
 DOUBTFUL = 0.8
 """Tokens committed with less probability than this are underlined."""
 _DISPLAY_MATH = re.compile(r"\$\$(.+?)\$\$", re.S)
+_KEPT = re.compile("\ue000(\\d+)\ue001")
+_PICTURE = re.compile(r"data:image/(png|jpeg);base64,")
+_LINK = re.compile(r"https?:|mailto:|#", re.I)
 
 
 class BlockView(BaseModel):
@@ -29,7 +34,7 @@ class BlockView(BaseModel):
     regions: list[str]
     markdown: str
     html: str = Field(description="Escaped and free of scripts")
-    doubtful: int = Field(description="Tokens below the threshold of doubt")
+    doubtful: int = Field(description="Tokens below the threshold of doubt, those of captions included")
 
 
 def block_views(outcome: Outcome) -> list[BlockView]:
@@ -42,34 +47,42 @@ def block_views(outcome: Outcome) -> list[BlockView]:
             regions=[region.id for _, region in block.parts],
             markdown="\n\n".join(block_markdown(block)),
             html=_html(block, outcome),
-            doubtful=sum(t.confidence < DOUBTFUL for t in block.region.tokens or []),
+            doubtful=sum(t.confidence < DOUBTFUL for b in (block, *block.captions) for t in _tokens(b)),
         )
         for block in blocks(outcome.document)
     ]
 
 
+def _tokens(block: Block) -> list[Token]:
+    """Of all parts of the block, in its text's order."""
+    return [token for _, region in block.parts for token in region.tokens or []]
+
+
 def _html(block: Block, outcome: Outcome) -> str:
     region = block.region
-    captions = "".join(f'<p class="caption">{_marked(c.text, c.region)}</p>' for c in block.captions)
+    captions = "".join(f'<p class="caption">{_marked(c.text, _tokens(c))}</p>' for c in block.captions)
     if cells := block.cells:
-        return captions + cells_to_html(cells)
+        return captions + _table(cells, _tokens(block))
     if region.type is RegionType.FORMULA and region.latex:
-        return math(strip_math(region.latex), display=True) + captions
+        return mathml(strip_math(region.latex), "block") + captions
     picture = ""
     if region.image and (data := outcome.pictures.get(region.image)):
         picture = (
             f'<img alt="{escape(str(region.type))}" src="data:image/png;base64,{base64.b64encode(data).decode()}">'
         )
-    text = _marked(block.text, region) if block.text else ""
+    text = _marked(block.text, _tokens(block)) if block.text else ""
     if region.type is RegionType.TITLE:
         return f"<h{min(6, (region.level or 1) + 1)}>{text}</h{min(6, (region.level or 1) + 1)}>"
     return picture + (f"<p>{text}</p>" if text else "") + captions
 
 
-def doubtful_spans(text: str, region: Region) -> list[tuple[int, int, float]]:
-    """(start, end, probability) in `text` of the region's doubtful tokens. Tokens are found again by aligning what was
-    decoded with what assembly made of it."""
-    tokens = region.tokens or []
+Span = tuple[int, int, float]
+"""Start, end and probability of a doubtful token in a text."""
+
+
+def doubtful_spans(text: str, tokens: Sequence[Token]) -> list[Span]:
+    """Where in `text` the doubtful ones of `tokens` stand. They are found again by aligning what was decoded with what
+    assembly made of it."""
     if not any(t.confidence < DOUBTFUL for t in tokens):
         return []
     from rapidfuzz.distance import Levenshtein
@@ -89,33 +102,43 @@ def doubtful_spans(text: str, region: Region) -> list[tuple[int, int, float]]:
     return spans
 
 
-def _marked(text: str, region: Region) -> str:
+def _table(cells: Sequence[Cell], tokens: Sequence[Token]) -> str:
+    """The table, with doubtful tokens marked in their cells."""
+    starts: dict[int, int] = {}
+    whole = ""
+    for cell in cells:
+        starts[id(cell)] = len(whole)
+        whole += cell.text + "\n"
+    spans = doubtful_spans(whole, tokens)
+
+    def text_of(cell: Cell) -> str:
+        start, end = starts[id(cell)], starts[id(cell)] + len(cell.text)
+        return _with_marks(cell.text, [(a - start, b - start, c) for a, b, c in spans if start <= a and b <= end])
+
+    return cells_to_html(cells, text_of=text_of)
+
+
+def _marked(text: str, tokens: Sequence[Token]) -> str:
     """Escaped text with doubtful tokens in <mark>, inline formulas as MathML, line feeds as <br>."""
-    formulas = [(m.start(), m.end()) for m in INLINE_MATH.finditer(text)]
+    spans, shown, last = doubtful_spans(text, tokens), "", 0
+    for found in INLINE_MATH.finditer(text):
+        shown += _between(text, last, found.start(), spans) + mathml(found[0][1:-1])
+        last = found.end()
+    return shown + _between(text, last, len(text), spans)
+
+
+def _between(text: str, start: int, end: int, spans: Sequence[Span]) -> str:
+    return _with_marks(text[start:end], [(a - start, b - start, c) for a, b, c in spans if start <= a and b <= end])
+
+
+def _with_marks(text: str, spans: Sequence[Span]) -> str:
     parts, last = [], 0
-    spans = [(a, b, c) for a, b, c in doubtful_spans(text, region) if not any(a < y and b > x for x, y in formulas)]
-    for start, end, confidence in sorted([*spans, *((a, b, -1.0) for a, b in formulas)]):
-        if start < last:
-            continue
-        parts.append(escape(text[last:start]))
-        if confidence < 0:
-            parts.append(math(text[start + 1 : end - 1]))
-        else:
-            percent = round(100 * confidence)
-            parts.append(f'<mark class="doubt" title="{percent}% sure">{escape(text[start:end])}</mark>')
+    for start, end, confidence in spans:
+        parts.append(escape(text[last:start], quote=False))
+        mark = f'<mark class="doubt" title="{round(100 * confidence)}% sure">'
+        parts.append(f"{mark}{escape(text[start:end], quote=False)}</mark>")
         last = end
-    parts.append(escape(text[last:]))
-    return re.sub(r"\n+", "<br>", "".join(parts))
-
-
-def math(latex: str, display: bool = False) -> str:
-    """LaTeX as MathML; as it is written where that cannot be made of it."""
-    from latex2mathml.converter import convert
-
-    try:
-        return convert(latex, display="block" if display else "inline")
-    except Exception:  # the converter raises kinds of its own, and IndexError, for what it does not know
-        return f"<code>{escape(latex)}</code>"
+    return re.sub(r"\n+", "<br>", "".join([*parts, escape(text[last:], quote=False)]))
 
 
 def markdown_html(text: str) -> str:
@@ -123,16 +146,31 @@ def markdown_html(text: str) -> str:
     import nh3
     from markdown_it import MarkdownIt
 
-    kept: list[str] = []
+    kept: list[tuple[str, str]] = []  # as written, and as MathML
 
-    def keep(latex: str, display: bool) -> str:
-        kept.append(math(latex, display))
+    def keep(source: str, latex: str, display: bool) -> str:
+        kept.append((source, mathml(latex, "block" if display else "inline")))
         return f"\ue000{len(kept) - 1}\ue001"
 
+    def as_written(text: str) -> str:
+        return _KEPT.sub(lambda m: kept[int(m[1])][0], text)
+
+    def attribute(tag: str, name: str, value: str) -> str | None:
+        wanted = {"src": _PICTURE, "href": _LINK}.get(name)
+        return as_written(value) if wanted is None or wanted.match(value) else None
+
     text = text.replace("\ue000", "").replace("\ue001", "")
-    text = _DISPLAY_MATH.sub(lambda m: keep(m[1].strip(), True), text)
-    text = INLINE_MATH.sub(lambda m: keep(m[0][1:-1], False), text)
-    html = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
-    html = nh3.clean(html, url_schemes={"data", "http", "https", "mailto"})
-    # The converter escapes what it does not know, so its output needs no cleaning, which would take the formulas away.
-    return re.sub("\ue000(\\d+)\ue001", lambda m: kept[int(m[1])], html)
+    text = _DISPLAY_MATH.sub(lambda m: keep(m[0], m[1].strip(), True), text)
+    text = INLINE_MATH.sub(lambda m: keep(m[0], m[0][1:-1], False), text)
+    reader = MarkdownIt("commonmark", {"html": True}).enable("table")
+    tokens = reader.parse(text)
+    for token in [t for top in tokens for t in (top, *(top.children or []))]:
+        if token.type in ("code_inline", "code_block", "fence"):
+            token.content = as_written(token.content)
+    html = nh3.clean(
+        reader.renderer.render(tokens, reader.options, {}),
+        url_schemes={"data", "http", "https", "mailto"},
+        attribute_filter=attribute,
+    )
+    # MathML is safe as mathml.py makes it, and cleaning would take it away. In attributes it is gone by now.
+    return _KEPT.sub(lambda m: kept[int(m[1])][1], html)

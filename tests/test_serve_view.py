@@ -105,3 +105,10 @@ def test_doubt_is_marked_in_the_cells_of_a_table() -> None:
 def test_a_formula_in_the_text_is_shown_and_counted_but_not_marked() -> None:
     ((html, count),) = views([region("p1r1", "so $x^2$ holds", "2")])
     assert count == 1 and "<msup>" in html and "<mark" not in html
+
+
+def test_a_list_is_a_list_with_doubt_in_its_items() -> None:
+    text = "We need:\n- a well\n- two\n    - deep $x^2$"
+    ((html, _),) = views([region("p1r1", text, "t", RegionType.LIST)])
+    assert html.startswith("<p>We need:</p><ul><li>a well</li>") and "<ul><li>deep <math" in html
+    assert '<li><mark class="doubt" title="50% sure">t</mark>wo' in html

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import mimetypes
 import re
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
 
@@ -96,7 +97,7 @@ def _block(block: Block, image_dir: str, root: Path | None) -> str:
         level = min(max(region.level or 1, 1), 6)
         return f"<h{level} {_attributes(block)}>{inline(block.text)}</h{level}>"
     if kind is RegionType.LIST:
-        return f"<div {_attributes(block, 'list')}>{_list(parse_items(block.text))}</div>"
+        return f"<div {_attributes(block, 'list')}>{list_html(parse_items(block.text))}</div>"
     if kind is RegionType.REFERENCE:
         entries = "".join(f"<p>{inline(line)}</p>" for line in block.text.split("\n") if line.strip())
         return f"<div {_attributes(block, 'reference')}>{entries}</div>"
@@ -142,13 +143,15 @@ def _missing(block: Block) -> str:
     return f'<p class="missing">[{escape(str(block.type))}: {escape(reason)}]</p>'
 
 
-def _list(items: list[Item]) -> str:
-    lead = "".join(f"<p>{inline(item.text)}</p>" for item in items if item.lead)
+def list_html(items: list[Item], text_of: Callable[[Item], str] | None = None) -> str:
+    """Items as nested lists. text_of: an item's text as HTML, where it is to be more than `inline`."""
+    made = text_of or (lambda item: inline(item.text))
+    lead = "".join(f"<p>{made(item)}</p>" for item in items if item.lead)
     rest = [item for item in items if not item.lead]
-    return lead + _nested(rest, min((item.depth for item in rest), default=0))[0]
+    return lead + _nested(rest, min((item.depth for item in rest), default=0), made)[0]
 
 
-def _nested(items: list[Item], depth: int) -> tuple[str, list[Item]]:
+def _nested(items: list[Item], depth: int, text_of: Callable[[Item], str]) -> tuple[str, list[Item]]:
     """The list of all items at `depth` that open `items`, and the items left over."""
     parts = []
     while items and items[0].depth >= depth:
@@ -160,9 +163,9 @@ def _nested(items: list[Item], depth: int) -> tuple[str, list[Item]]:
             item, items = items[0], items[1:]
             inner = ""
             if items and items[0].depth > depth:
-                inner, items = _nested(items, depth + 1)
+                inner, items = _nested(items, depth + 1, text_of)
             value = f' value="{item.number}"' if ordered else ""
-            entries.append(f"<li{value}>{inline(item.text)}{inner}</li>")
+            entries.append(f"<li{value}>{text_of(item)}{inner}</li>")
         parts.append(f"<{tag}{start}>{''.join(entries)}</{tag}>")
     return "".join(parts), items
 

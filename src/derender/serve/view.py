@@ -11,6 +11,8 @@ from html import escape
 from pydantic import BaseModel, Field
 
 from derender.assemble.blocks import Block, blocks
+from derender.assemble.html import list_html
+from derender.assemble.lists import Item, parse_items
 from derender.assemble.markdown import INLINE_MATH, block_markdown, strip_math
 from derender.assemble.mathml import mathml
 from derender.assemble.tables import cells_to_html
@@ -65,6 +67,8 @@ def _html(block: Block, outcome: Outcome) -> str:
         return captions + _table(cells, _tokens(block))
     if region.type is RegionType.FORMULA and region.latex:
         return mathml(strip_math(region.latex), "block") + captions
+    if region.type is RegionType.LIST and block.text:
+        return _list(block.text, _tokens(block)) + captions
     picture = ""
     if region.image and (data := outcome.pictures.get(region.image)):
         picture = (
@@ -104,31 +108,49 @@ def doubtful_spans(text: str, tokens: Sequence[Token]) -> list[Span]:
 
 def _table(cells: Sequence[Cell], tokens: Sequence[Token]) -> str:
     """The table, with doubtful tokens marked in their cells."""
-    starts: dict[int, int] = {}
-    whole = ""
-    for cell in cells:
-        starts[id(cell)] = len(whole)
-        whole += cell.text + "\n"
-    spans = doubtful_spans(whole, tokens)
+    spans = _spans_of([cell.text for cell in cells], tokens)
+    marks = {id(cell): found for cell, found in zip(cells, spans, strict=True)}
+    return cells_to_html(cells, text_of=lambda cell: _with_marks(cell.text, marks[id(cell)]))
 
-    def text_of(cell: Cell) -> str:
-        start, end = starts[id(cell)], starts[id(cell)] + len(cell.text)
-        return _with_marks(cell.text, [(a - start, b - start, c) for a, b, c in spans if start <= a and b <= end])
 
-    return cells_to_html(cells, text_of=text_of)
+def _list(text: str, tokens: Sequence[Token]) -> str:
+    """The list's items, with doubtful tokens marked in them."""
+    items = parse_items(text)
+    spans = _spans_of([item.text for item in items], tokens)
+    marks = {id(item): found for item, found in zip(items, spans, strict=True)}
+
+    def text_of(item: Item) -> str:
+        return _with_formulas(item.text, marks[id(item)])
+
+    return list_html(items, text_of)
+
+
+def _spans_of(texts: Sequence[str], tokens: Sequence[Token]) -> list[list[Span]]:
+    """The doubtful spans of each of several texts that were decoded as one."""
+    spans = doubtful_spans("\n".join(texts), tokens)
+    out, start = [], 0
+    for text in texts:
+        out.append(_within(spans, start, start + len(text)))
+        start += len(text) + 1
+    return out
+
+
+def _within(spans: Sequence[Span], start: int, end: int) -> list[Span]:
+    return [(a - start, b - start, c) for a, b, c in spans if start <= a and b <= end]
 
 
 def _marked(text: str, tokens: Sequence[Token]) -> str:
     """Escaped text with doubtful tokens in <mark>, inline formulas as MathML, line feeds as <br>."""
-    spans, shown, last = doubtful_spans(text, tokens), "", 0
+    return _with_formulas(text, doubtful_spans(text, tokens))
+
+
+def _with_formulas(text: str, spans: Sequence[Span]) -> str:
+    shown, last = "", 0
     for found in INLINE_MATH.finditer(text):
-        shown += _between(text, last, found.start(), spans) + mathml(found[0][1:-1])
+        shown += _with_marks(text[last : found.start()], _within(spans, last, found.start()))
+        shown += mathml(found[0][1:-1])
         last = found.end()
-    return shown + _between(text, last, len(text), spans)
-
-
-def _between(text: str, start: int, end: int, spans: Sequence[Span]) -> str:
-    return _with_marks(text[start:end], [(a - start, b - start, c) for a, b, c in spans if start <= a and b <= end])
+    return shown + _with_marks(text[last:], _within(spans, last, len(text)))
 
 
 def _with_marks(text: str, spans: Sequence[Span]) -> str:

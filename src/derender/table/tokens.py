@@ -1,10 +1,11 @@
-"""A table as the table reader's network sees it: one token for each text line and each ruling line, geometry only.
+"""A table as the table reader's network sees it: one token for each piece of a text line and each ruling line.
 
 Lengths are in heights of a text line; a lean that the rules or the rows of text show is taken out first. Says of each
 token where it stands, and of each pair how one stands to the other: distances, overlaps, rules, white space and lines
-between them. No letters, no picture, no cells.
+between them, and which rows and columns the rule-based grid puts them in: the network corrects the grid and need not
+find again what the gaps and rules plainly say. No letters and no picture.
 
-Legend: N tokens, the text lines first, then the rules; L of them lines; F place values, P pair values.
+Legend: N tokens, the text lines' pieces first, then the rules; L of them lines; F place values, P pair values.
 """
 
 from __future__ import annotations
@@ -15,12 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from derender.document import Box
 from derender.table.segments import text_height
-from derender.table.types import Rule, TableLine
+from derender.table.types import Rule, TableGrid, TableLine
 
-PLACE = 36
-PAIR = 24
+PLACE = 44
+PAIR = 31
 MAX_TOKENS = 500  # more than that is left to the rules: pairs grow with the square
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
@@ -37,8 +37,10 @@ class TableTokens:
     pair_NNP: F32
 
 
-def table_tokens(boxes: Sequence[Box], rules: Sequence[Rule], size: tuple[float, float]) -> TableTokens:
-    """boxes: text lines (or parts of them), at least one; size: width and height of the crop, pixels."""
+def table_tokens(grid: TableGrid, rules: Sequence[Rule], size: tuple[float, float]) -> TableTokens:
+    """grid: of grid_from_lines, with at least one piece; size: width and height of the crop, pixels. Line n of
+    the tokens is piece n of the grid."""
+    boxes = [piece.box for piece in grid.pieces]
     unit = text_height([TableLine(b) for b in boxes])
     line = np.asarray(boxes, np.float64).reshape(-1, 4) / unit
     ends = np.asarray([(r.x0, r.y0, r.x1, r.y1) for r in rules], np.float64).reshape(-1, 4) / unit
@@ -48,7 +50,35 @@ def table_tokens(boxes: Sequence[Box], rules: Sequence[Rule], size: tuple[float,
     kind_N = np.concatenate([np.zeros(len(line), np.int64), np.where(level_R, 1, 2)])
     rank_N = _text_rows(box, len(line))
     place = _place(box, kind_N, rank_N, (size[0] / unit, size[1] / unit))
-    return TableTokens(len(line), box.astype(np.float32), place, _pair(box, kind_N, rank_N))
+    pair = _pair(box, kind_N, rank_N)
+    own_NF, own_NNP = _gridded(grid, len(box))
+    return TableTokens(
+        len(line), box.astype(np.float32), np.concatenate([place, own_NF], 1), np.concatenate([pair, own_NNP], 2)
+    )
+
+
+def _gridded(grid: TableGrid, tokens: int) -> tuple[F32, F32]:
+    """(N, F), (N, N, P): the place that the rule-based grid gives to each line, and to each pair; rules have none."""
+    lines = len(grid.pieces)
+    rect_L4 = np.zeros((lines, 4))  # first and last row, first and last column
+    cell_L = np.zeros(lines, np.int64)
+    value_NF = np.zeros((tokens, 8), np.float32)
+    for k, cell in enumerate(grid.cells):
+        for n in cell.pieces:
+            rect_L4[n] = (cell.row, cell.row + cell.rowspan - 1, cell.col, cell.col + cell.colspan - 1)
+            cell_L[n] = k
+            value_NF[n] = (
+                cell.header, min(cell.rowspan - 1, 4) / 2, min(cell.colspan - 1, 6) / 2,
+                min(len(cell.pieces) - 1, 4) / 2, (cell.row + 0.5) / grid.rows, (cell.col + 0.5) / grid.cols,
+                np.log(grid.rows) / 2, np.log(grid.cols) / 2,
+            )  # fmt: skip
+    first, last = rect_L4[:, 0::2], rect_L4[:, 1::2]
+    order = np.sign(first[None] - first[:, None])
+    strict = (last[:, None] < first[None]).astype(float) - (first[:, None] > last[None])
+    same_cell = (cell_L[:, None] == cell_L[None])[..., None]
+    pair_NNP = np.zeros((tokens, tokens, 7), np.float32)
+    pair_NNP[:lines, :lines] = np.concatenate([order, strict, order == 0, same_cell], -1)
+    return value_NF, pair_NNP
 
 
 def _lean(line_L4: F64, ends_R4: F64, level_R: npt.NDArray[np.bool_]) -> float:

@@ -27,7 +27,7 @@ from derender.train.calibrate import activation_scales
 from derender.train.dataset import NoiseConfig, Region, make_chunk
 from derender.train.loop import ShardSet, TrainConfig, Trainer, decoder_of
 from derender.train.table_data import TableSample
-from derender.train.table_encoder import MAX_TOKENS, training_sample
+from derender.train.table_encoder import MAX_TOKENS, sample_grid, training_sample
 
 CLASS_WIDTH = 32
 VOCAB = TableVocab()
@@ -45,7 +45,7 @@ def write_features(seed: int, count: int, tower: TableTower, out: Path, most: in
     for index in range(count):
         sample = training_sample(seed, index)
         if 0 < len(sample.boxes) and len(sample.boxes) + len(sample.rules) <= most:
-            tokens, feature_ND, draft = tower.read(sample.boxes, sample.rules, sample.size)
+            tokens, feature_ND, draft = tower.read(sample_grid(sample), sample.rules, sample.size)
             prefixes.append(table_prefix(tokens, feature_ND, draft))
             targets.append(target_ids(sample))
     part = out.with_suffix(".tmp.npz")

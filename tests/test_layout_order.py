@@ -110,6 +110,15 @@ def test_figure_wider_than_a_column_does_not_break_the_columns_above_it() -> Non
     assert [i for i in order if i != 4] == [0, 1, 2, 3]
 
 
+def test_picture_that_reaches_under_a_column_does_not_hide_the_columns() -> None:
+    left, upper, lower = (20, 20, 140, 180), (150, 20, 290, 200), (150, 210, 290, 300)
+    right = [(300, 20, 440, 150), (300, 155, 440, 290), (300, 295, 440, 390)]
+    picture, title = (0, 190, 300, 480), (150, 400, 500, 440)
+    boxes: list[Box] = [left, upper, lower, *right, picture, title]
+    order = reading_order(boxes, [TEXT] * 6 + [FIGURE, TITLE], PAGE)
+    assert [i for i in order if i != 6] == [0, 1, 2, 3, 4, 5, 7]
+
+
 def test_headers_first_and_footnotes_footers_numbers_last() -> None:
     boxes = [(280, 770, 320, 785), (30, 750, 570, 765), (30, 700, 570, 740), (30, 10, 570, 25), (30, 50, 570, 600)]
     types = [RegionType.PAGE_NUMBER, RegionType.FOOTER, RegionType.FOOTNOTE, RegionType.HEADER, TEXT]

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from statistics import median
 
 from derender.document import Box, RegionType
-from derender.layout.types import TextLineBox, hull, overlap
+from derender.layout.types import TextLineBox, area, hull, intersection, overlap
 
 _LAST = (RegionType.FOOTNOTE, RegionType.FOOTER, RegionType.PAGE_NUMBER)
+_MOST_LAID_OVER = 200  # a set of more boxes is a map or a drawing, and every pair is looked at
 _NARROW = 0.62  # side notes: narrower than this share of the main column's text
 
 
@@ -110,11 +111,30 @@ class _Cutter:
         bands = self._bands(members)
         if len(bands) > 1:
             return [i for part in self._merge(bands) for i in (part if len(part) == 1 else self._part(part, members))]
-        return self._by_precedence(members)
+        return self._uncut(members)
 
     def _part(self, part: list[int], members: list[int]) -> list[int]:
         """A part of a set that was cut; the same set again would mean that no cut was made."""
-        return self.order(part) if len(part) < len(members) else self._by_precedence(part)
+        return self.order(part) if len(part) < len(members) else self._uncut(part)
+
+    def _uncut(self, members: list[int]) -> list[int]:
+        """A set that no cut parts: the box that lies over most others is set aside when the rest can be cut without it.
+
+        It is put back after the run of boxes that it lies over, so that a picture under a column's text does not keep
+        the page's columns from being seen.
+        """
+        if len(members) > _MOST_LAID_OVER:
+            return self._by_precedence(members)
+        over = {i: {j for j in members if j != i and intersection(self.small[i], self.small[j]) > 0} for i in members}
+        top = max(members, key=lambda i: (len(over[i]), area(self.boxes[i])))
+        rest = [i for i in members if i != top]
+        if not over[top] or not (len(self._columns(rest)) > 1 or len(self._bands(rest)) > 1):
+            return self._by_precedence(members)
+        result = self.order(rest)
+        place = next(k for k, i in enumerate(result) if i in over[top])
+        while place < len(result) and result[place] in over[top]:
+            place += 1
+        return [*result[:place], top, *result[place:]]
 
     def _gaps(self, members: Sequence[int], axis: int) -> list[tuple[float, float]]:
         """Intervals of one axis (0: x, 1: y) that no box covers, between the outermost boxes."""

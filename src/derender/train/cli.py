@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from derender.train.cli_formula import app as formula
+from derender.train.cli_table import app as table
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -16,6 +17,7 @@ app = typer.Typer(
 )
 
 app.add_typer(formula, name="formula")
+app.add_typer(table, name="table")
 
 Root = Annotated[Path, typer.Option(help="Folder that runs/sources.sh filled: PDFs, texts and word lists.")]
 Shards = Annotated[Path, typer.Option(help="Folder of training shards.")]

@@ -1,0 +1,78 @@
+"""Table structure by the network: a rule-based grid through its encoder, OTSL by the block-diffusion decoder.
+
+The same engine as for text, on the table reader's own weights. Decoded tags are always made a rectangular table
+(assemble/otsl.py), and what had to be repaired is said. Reads no text and sees no picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from derender.decode.config import DecodeConfig
+from derender.decode.engine import Engine
+from derender.model.prefix import RegionPrefix
+from derender.model.rows import CompactSeq
+from derender.model.runtime_onnx import OnnxRuntime
+from derender.recognise.types import DecodeStats
+from derender.table.draft import TableDraft, table_prefix
+from derender.table.learned import decoded_grid
+from derender.table.tokens import MAX_TOKENS
+from derender.table.tower import TABLE_WEIGHTS, TableTower
+from derender.table.types import Rule, TableGrid
+from derender.table.vocabulary import TableVocab
+
+
+@dataclass
+class StructureRead:
+    """One table's structure. tags: the decoded OTSL as it came; draft: None where there was nothing to decode. status
+    "partial": errors says what was repaired, or why the rule-based grid stands."""
+
+    grid: TableGrid
+    tags: list[str] = field(default_factory=list)
+    draft: TableDraft | None = None
+    status: Literal["ok", "partial"] = "ok"
+    errors: list[str] = field(default_factory=list)
+    stats: DecodeStats = field(default_factory=DecodeStats)
+
+
+class StructureReader:
+    """One set of sessions and caches; not thread-safe. Raises ModelError when weights are missing."""
+
+    def __init__(
+        self, decode: DecodeConfig, threads: int = 2, folder: Path | None = None, use_draft: bool = True
+    ) -> None:
+        folder = folder or TABLE_WEIGHTS
+        self.vocab = TableVocab()
+        self.tower = TableTower(folder, threads)
+        self.runtime = OnnxRuntime(self.vocab, folder, threads, use_draft)
+        self.engine: Engine[RegionPrefix, CompactSeq] = Engine(self.runtime, decode, max_batch=1)
+
+    def read(
+        self,
+        grid: TableGrid,
+        rules: Sequence[Rule],
+        size: tuple[float, float],
+        decode: DecodeConfig | None = None,
+    ) -> StructureRead:
+        """The table that the network makes of a rule-based grid. rules, size: as for grid_from_lines."""
+        if not grid.pieces:
+            return StructureRead(grid)
+        if len(grid.pieces) + len(rules) > MAX_TOKENS:
+            return StructureRead(
+                grid,
+                status="partial",
+                errors=[
+                    f"the table has more than {MAX_TOKENS} pieces of text and rules: its rows and columns are found by "
+                    "rules alone"
+                ],
+            )
+        tokens, feature_ND, draft = self.tower.read(grid, rules, size)
+        config = decode or self.engine.config
+        (decoded,) = self.engine.run([(0, table_prefix(tokens, feature_ND, draft))], lambda _: config)
+        tags = [tag for t in decoded.tokens if (tag := self.vocab.piece(t))]
+        found, repairs = decoded_grid(grid, draft, tags, tokens.box_N4[: tokens.lines])
+        errors = [*decoded.errors, *(f"table structure: {r}" for r in repairs)]
+        return StructureRead(found, tags, draft, "partial" if errors else "ok", errors, decoded.stats)

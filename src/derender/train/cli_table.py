@@ -1,0 +1,135 @@
+"""`derender train table`: samples, encoder, features, decoder, export, eval, each a thin command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Train the table reader: tables are generated as boxes, an encoder says which stand in one row or column, and "
+    "the decoder writes the structure.",
+)
+
+Out = Annotated[Path, typer.Option("--out", "-o", help="Folder to write to.")]
+Threads = Annotated[int, typer.Option(help="Processor threads.")]
+Seconds = Annotated[float | None, typer.Option(help="Stop after this time; a later run goes on.")]
+Count = Annotated[int, typer.Option(help="Tables a file.")]
+First = Annotated[int, typer.Option(help="Seed of the first file.")]
+Files = Annotated[int, typer.Option(help="How many files; one that exists is kept.")]
+
+
+@app.command()
+def samples(out: Out, count: Count = 2600, first: First = 1, files: Files = 4) -> None:
+    """Generate tables for the encoder: boxes, ruling lines, the rule-based grid, and which cell each box is of."""
+    from derender.train.table_encoder import write_tables
+
+    out.mkdir(parents=True, exist_ok=True)
+    for seed in range(first, first + files):
+        path = out / f"tables-{seed:05d}.npz"
+        if not path.exists():
+            typer.echo(f"{path.name}: {write_tables(seed, count, path)} tables")
+
+
+@app.command()
+def encoder(
+    out: Out,
+    inputs: Annotated[list[Path] | None, typer.Argument(help="Files of samples; without any, only exports.")] = None,
+    steps: Annotated[int, typer.Option(help="Steps in all.")] = 5000,
+    pairs: Annotated[int, typer.Option(help="Pairs of boxes a batch.")] = 30_000,
+    lr: Annotated[float, typer.Option(help="Highest learning rate.")] = 2e-3,
+    seconds: Seconds = None,
+    threads: Threads = 2,
+) -> None:
+    """Train the encoder, and export it as lines.onnx."""
+    import torch
+
+    from derender.model.table_export import export_table_encoder, load_table_encoder
+    from derender.train.table_encoder import TableTrainer, load_tables
+
+    torch.set_num_threads(threads)
+    if inputs:
+        TableTrainer([t for path in inputs for t in load_tables(path)], out, steps, pairs, lr).run(seconds)
+    export_table_encoder(load_table_encoder(out / "checkpoint.pt"), out)
+
+
+@app.command()
+def features(
+    out: Out,
+    encoder: Annotated[Path, typer.Option(help="Folder of lines.onnx.")],
+    count: Count = 2600,
+    first: Annotated[int, typer.Option(help="Seed of the first file: tables that the encoder was not trained on.")] = (
+        101
+    ),
+    files: Files = 2,
+) -> None:
+    """Run generated tables through the encoder: the decoder's training shards."""
+    from derender.table.tower import TableTower
+    from derender.train.table_decoder import write_features
+
+    out.mkdir(parents=True, exist_ok=True)
+    tower = TableTower(encoder, threads=1)
+    for seed in range(first, first + files):
+        path = out / f"shard-{seed:05d}.npz"
+        if not path.exists():
+            typer.echo(f"{path.name}: {write_features(seed, count, tower, path)} tables")
+
+
+@app.command()
+def decoder(
+    shards: Annotated[Path, typer.Argument(help="Folder of `features`.")],
+    out: Out,
+    steps: Annotated[int, typer.Option(help="Steps in all.")] = 1500,
+    rows: Annotated[int, typer.Option(help="Clean tokens a batch.")] = 1024,
+    seconds: Seconds = None,
+    threads: Threads = 2,
+) -> None:
+    """Train the decoder."""
+    from derender.train.table_decoder import train, train_config
+
+    train(shards, out, train_config(steps, rows, threads), seconds)
+
+
+@app.command()
+def export(
+    checkpoint: Annotated[Path, typer.Argument(help="checkpoint.pt of the decoder.")],
+    out: Out,
+    encoder: Annotated[Path, typer.Option(help="Folder of lines.onnx, which is copied.")],
+    shards: Annotated[Path, typer.Option(help="Folder of `features`, to calibrate on.")],
+    float32: Annotated[bool, typer.Option(help="No int8.")] = False,
+) -> None:
+    """Write the folder that `derender` reads tables with."""
+    import shutil
+
+    from derender.model.export import export as write
+    from derender.train.loop import load_decoder
+    from derender.train.table_decoder import calibrate
+
+    model = load_decoder(checkpoint)
+    write(model, out, None if float32 else calibrate(model, shards))
+    shutil.copyfile(encoder / "lines.onnx", out / "lines.onnx")
+
+
+@app.command(name="eval")
+def evaluate(
+    weights: Annotated[Path | None, typer.Option(help="Folder of an export; default: the packaged weights.")] = None,
+    modes: Annotated[str, typer.Option(help="Decode modes, ar first to have something to compare with.")] = (
+        "ar,exact,sliding,block"
+    ),
+    seed: Annotated[int, typer.Option(help="Seed of the tables; 9000 and above are never trained on.")] = 9001,
+    count: Annotated[int, typer.Option(help="How many tables.")] = 200,
+    threads: Threads = 1,
+) -> None:
+    """TEDS, TEDS-S and speed on generated tables, one at a time, with the rule-based grid and the encoder's draft."""
+    from derender.decode.config import MODES, DecodeConfig
+    from derender.errors import UsageError
+    from derender.recognise.structure import StructureReader
+    from derender.train import table_eval
+
+    names = [m.strip() for m in modes.split(",")]
+    if unknown := [m for m in names if m not in MODES]:
+        raise UsageError(f"unknown decode mode {unknown[0]!r}: use some of {', '.join(MODES)}")
+    readers = {m: StructureReader(DecodeConfig(mode=m), threads, weights) for m in names}  # type: ignore[arg-type]
+    typer.echo("\n".join(table_eval.report(table_eval.evaluate(seed, count, readers))))

@@ -3,6 +3,7 @@ the last test; layout, workers and the service are real. Takes no screenshots.""
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 import threading
@@ -117,6 +118,16 @@ class Page:
             share,
         )
 
+    def drop(self, name: str, data: bytes) -> None:
+        """A file dropped on whatever is shown."""
+        self.js(
+            "const bytes = Uint8Array.from(atob(arguments[1]), (c) => c.charCodeAt(0));"
+            "const dataTransfer = new DataTransfer(); dataTransfer.items.add(new File([bytes], arguments[0]));"
+            "document.body.dispatchEvent(new DragEvent('drop', {dataTransfer, bubbles: true, cancelable: true}))",
+            name,
+            base64.b64encode(data).decode(),
+        )
+
     def faults(self) -> list[str]:
         """What the console says; a blocked resource or script would be there. Answers with 4xx are meant."""
         found = [entry["message"] for entry in self.driver.get_log("browser")]
@@ -203,16 +214,21 @@ def page(driver: Any, address: str) -> Iterator[Page]:
 
 def test_from_a_file_to_pages_with_boxes_and_text(page: Page, recogniser: SteppingRecogniser, document: Path) -> None:
     recogniser.gate.clear()
+    recogniser.more = 1
     page.open()
     page.upload(document)
     page.state("reading")
     try:
         page.until(lambda: page.id("progress-text").text == "1 of 2 pages are read.", "progress")
-        assert page.id("progress-text").get_attribute("aria-live") == "polite"
+        said = page.id("progress-said")  # not each page is announced, which would drown all else
+        assert said.get_attribute("role") == "status" and "being sent" in page.js(
+            "return arguments[0].textContent", said
+        )
         assert page.id("progress").get_attribute("value") == "1" and page.id("cancel").is_enabled()
     finally:
         recogniser.gate.set()
     page.state("result")
+    assert page.js("return document.activeElement.id") == "result"
     assert document.name in page.id("file-name").text  # as text: no picture and no alert came of it
     first = page.until(lambda: page.all(".region"), "regions")[0]
     frame = page.all(".page-frame")[0]
@@ -223,7 +239,7 @@ def test_from_a_file_to_pages_with_boxes_and_text(page: Page, recogniser: Steppi
     assert 0 < inside["height"] < 0.3 * around["height"]
     assert TEXT in page.all(".block")[0].text and not page.all("#blocks b, #x")
     assert [m.text for m in page.all(".block mark.doubt")[:1]] == ["b"]
-    assert "50% sure" in page.js("return document.querySelector('.block span.hidden').textContent")
+    assert "50% sure" in page.js("return document.querySelector('.block .hidden').textContent")
 
 
 def test_a_region_is_unmasked_step_by_step_beside_one_at_a_time(page: Page, job: str) -> None:
@@ -316,10 +332,84 @@ def test_edit_preview_copy_and_download(page: Page, job: str, downloads: Path) -
     assert "Unmasked" in area.get_attribute("value") and not page.id("revert").is_enabled()
 
 
+def test_cancelling_while_the_document_is_sent_stays_at_the_start(page: Page, document: Path) -> None:
+    page.open()
+    page.js(
+        "const real = window.fetch; window.asked = 0; window.fetch = async (path, options) => {"
+        " if (options?.method === 'POST') { window.asked = 1; await new Promise((r) => setTimeout(r, 500)); }"
+        " try { return await real(path, options); } finally { if (window.asked) window.asked = 2; } }"
+    )
+    page.upload(document)
+    page.until(lambda: page.js("return window.asked") == 1, "sending")
+    assert page.js("return document.activeElement.id") == "reading-title"
+    page.id("cancel").click()
+    page.until(lambda: page.js("return window.asked") == 2, "sent, or not")
+    time.sleep(0.3)
+    assert page.js("return document.body.dataset.state") == "start" and not page.id("problem").is_displayed()
+
+
+def test_a_second_document_takes_the_place_of_the_first(page: Page, job: str, recogniser: SteppingRecogniser) -> None:
+    page.open(job)
+    page.all(".region")[0].click()
+    page.until(lambda: len(page.lanes()) == 2, "two lanes")
+    recogniser.gate.clear()
+    recogniser.more = 0
+    try:
+        page.drop("first.pdf", pdf(2))  # also where the dialog lies above the page
+        page.until(lambda: page.id("progress-text").text == "The first page is being read …", "the first")
+        assert not page.id("replay").is_displayed()
+        page.drop("second.png", picture())
+    finally:
+        recogniser.gate.set()
+    page.state("result")
+    time.sleep(0.5)
+    assert page.id("file-name").text == "second.png" and len(page.all(".page")) == 1
+
+
+def test_changes_are_not_lost_unasked(page: Page, job: str) -> None:
+    page.open(job)
+    page.id("tab-edit").click()
+    area = page.id("markdown")
+    area.send_keys("mine ")
+    page.id("another").click()
+    page.driver.switch_to.alert.dismiss()
+    assert "mine" in area.get_attribute("value") and area.is_displayed()
+    # Text that is dragged or pasted into the field is the field's, with a picture beside it, too.
+    script = """
+      const dataTransfer = new DataTransfer();
+      dataTransfer.setData("text/plain", "moved");
+      const drop = new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true });
+      const clipboardData = new DataTransfer();
+      clipboardData.items.add(new File(["a"], "a.png"));
+      const paste = new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true });
+      for (const event of [drop, paste]) arguments[0].dispatchEvent(event);
+      return drop.defaultPrevented"""
+    assert page.js(script, area) is False
+    assert page.id("result").is_displayed() and not page.id("problem").is_displayed()
+    page.id("another").click()
+    page.driver.switch_to.alert.accept()
+    page.state("start")
+
+
+def test_doubt_that_cannot_be_underlined_is_told(page: Page) -> None:
+    page.open()
+    script = """
+      const done = arguments[0], root = document.createElement("div");
+      const html = "<math><mi>x</mi></math>";
+      const blocks = [{ region: "r", regions: ["r"], page: 1, type: "formula", doubtful: 2, html }];
+      import("/static/text.js").then(({ showBlocks, doubtSentence }) => {
+        showBlocks(root, blocks, () => false);
+        done([root.querySelector(".rest").textContent, doubtSentence(root, blocks)]);
+      })"""
+    note, sentence = page.driver.execute_async_script(script)
+    assert note == "2 doubtful places here, not underlined."
+    assert sentence.startswith("2 doubtful places could not be underlined")
+
+
 @pytest.mark.parametrize(
     ("name", "data", "sentence"),
     [
-        ("broken.pdf", b"%PDF-1.4 <script>alert(1)</script>", "PDF"),
+        ("broken.pdf", b"%PDF-1.4 <script>alert(1)</script>", "“broken.pdf” is truncated or damaged"),
         ("nothing.pdf", b"", "The document is empty."),
         ("ten.pdf", None, "9"),
     ],
@@ -370,6 +460,7 @@ def test_a_phones_width_needs_no_sideways_scrolling(page: Page, job: str) -> Non
     assert fits() and page.id("pages-pane").is_displayed() and not page.id("text-pane").is_displayed()
     page.id("show-text").click()
     assert fits() and page.id("text-pane").is_displayed() and not page.id("pages-pane").is_displayed()
+    assert page.js(CONTRAST) == []  # the switch under the pointer included
     page.id("tab-edit").click()
     page.id("markdown").clear()
     page.id("markdown").send_keys("|a very long heading|" * 6 + "\n" + "|-" * 11 + "|\n\n" + "longword" * 30)
@@ -381,6 +472,8 @@ def test_a_phones_width_needs_no_sideways_scrolling(page: Page, job: str) -> Non
     page.seek(0.5)
     dialog = page.js("const d = document.getElementById('replay'); return [d.scrollWidth, d.clientWidth]")
     assert fits() and dialog[0] <= dialog[1]
+    one, other = (element.rect for element in page.all(".lane-text"))
+    assert one["y"] == other["y"] < 600 and one["x"] + one["width"] <= other["x"]  # side by side, in sight
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -59,7 +59,7 @@ export function postJson(path, body, options = {}) {
 }
 
 /** Hands a document over; returns the job. The document is kept with the job, for its pictures. */
-export function submit(file, { mode, pages, password }) {
+export function submit(file, { mode, pages, password }, signal) {
   const form = new FormData();
   form.set("file", file, file.name || "document");
   form.set("keep_input", "true");
@@ -67,7 +67,7 @@ export function submit(file, { mode, pages, password }) {
   form.set("mode", mode);
   if (pages) form.set("pages", pages);
   if (password) form.set("password", password);
-  return getJson("/v1/jobs", { method: "POST", body: form });
+  return getJson("/v1/jobs", { method: "POST", body: form, signal });
 }
 
 /** Calls onChange with the job at each change; returns it once it has ended, or null when it was deleted. EventSource

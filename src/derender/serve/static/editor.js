@@ -59,12 +59,14 @@ export class Editor {
       await navigator.clipboard.writeText(this.area.value);
     } catch {
       // Without a secure origin there is no clipboard to write to; the old way needs a selection.
+      const before = document.activeElement;
       const area = document.createElement("textarea");
       area.value = this.area.value;
       document.body.append(area);
       area.select();
       const done = document.execCommand("copy");
       area.remove();
+      before?.focus();
       if (!done) {
         this.note.textContent = "The browser did not allow copying; select the text under Edit instead.";
         return;

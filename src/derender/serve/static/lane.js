@@ -21,10 +21,14 @@ export class Lane {
     this.bar = document.createElement("div");
     this.bar.className = "lane-bar";
     this.bar.append(document.createElement("span"));
-    // Seen place by place; those who hear it get the whole text once, from the paragraph below.
     this.text = document.createElement("div");
     this.text.className = "lane-text";
-    this.text.setAttribute("aria-hidden", "true");
+    this.text.tabIndex = 0; // it scrolls
+    this.text.setAttribute("role", "group");
+    this.text.setAttribute("aria-label", "Text, place by place");
+    // Seen place by place; those who hear it get the whole text once, from the paragraph below.
+    const places = document.createElement("div");
+    places.setAttribute("aria-hidden", "true");
     this.spans = replay.tokens.map((token, i) => {
       const span = document.createElement("span");
       const next = replay.tokens[i + 1];
@@ -32,7 +36,8 @@ export class Lane {
       span.title = `${percent(token.confidence)} sure, forward ${token.step}`;
       return span;
     });
-    this.text.append(...this.spans);
+    places.append(...this.spans);
+    this.text.append(places);
     this.spoken = document.createElement("p");
     this.spoken.className = "hidden";
     this.root.append(title, this.count, this.bar, this.text, this.spoken);

@@ -10,7 +10,8 @@ import { listenForFiles } from "./upload.js";
 const $ = (id) => document.getElementById(id);
 const replay = new ReplayDialog();
 const editor = new Editor({ area: $("markdown"), preview: $("preview"), revert: $("revert"), note: $("text-note") }, problem);
-const shown = { job: null, name: "document", following: null };
+const shown = { job: null, name: "document", following: null, told: 0 };
+const PAUSE = 10_000; // ms between two announcements of progress: one for each page would drown all else
 
 /** start, token, reading or result: what is on the screen. */
 function state(name) {
@@ -53,48 +54,65 @@ async function begin() {
     if (error.status === 401) return;
   }
   const found = /^#job=([0-9a-f]{32})$/.exec(location.hash);
-  if (found) await watch(found[1]);
+  if (found) await watch(found[1], anew());
   else state("start");
 }
 
 async function take(file) {
-  if (document.body.dataset.state === "token") return;
+  if (document.body.dataset.state === "token" || !mayLeave()) return;
   noProblem();
   leave();
+  const { signal } = shown.following;
   $("file-name").textContent = file.name;
-  $("progress-text").textContent = "The document is being sent …";
+  tell("The document is being sent …");
   $("progress").removeAttribute("value");
   state("reading");
+  $("reading-title").focus();
   try {
     const options = { mode: $("mode").value, pages: $("range").value.trim(), password: $("password").value };
-    const job = await submit(file, options);
+    const job = await submit(file, options, signal);
     history.replaceState(null, "", `#job=${job.id}`);
-    await watch(job.id);
+    await watch(job.id, signal);
   } catch (error) {
-    state("start");
-    problem(error);
+    if (!signal.aborted) giveUp(error);
   }
 }
 
-/** Follows a job to its end and shows what it left. */
-async function watch(id) {
+/** Follows a job to its end and shows what it left. Does nothing more once `signal` is aborted. */
+async function watch(id, signal) {
   shown.job = id;
-  shown.following = new AbortController();
-  const { signal } = shown.following;
   state("reading");
   try {
     const job = await follow(id, showProgress, signal);
     if (signal.aborted) return;
     if (job === null || job.status === "cancelled") throw new ServiceError(404, "gone", "The document was taken back.");
-    if (job.status === "failed") throw new ServiceError(422, job.error.code, sentence(job.error.message));
+    if (job.status === "failed") throw new ServiceError(422, job.error.code, reason(job));
     await showResult(job, signal);
   } catch (error) {
-    if (error.name === "AbortError") return;
-    leave();
-    state("start");
-    problem(error);
-    $("file").focus();
+    if (!signal.aborted) giveUp(error);
   }
+}
+
+function giveUp(error) {
+  leave();
+  state("start");
+  $("file").focus();
+  problem(error);
+}
+
+/** The service knows a document by its name without the suffix, people know their file. */
+function reason(job) {
+  const stem = job.name.replace(/\.[^.]*$/, "");
+  const { message } = job.error;
+  return sentence(message.startsWith(`${stem} `) ? `“${job.name}” ${message.slice(stem.length + 1)}` : message);
+}
+
+/** Shows how far the reading is, and says it now and then. */
+function tell(text) {
+  $("progress-text").textContent = text;
+  if (performance.now() < shown.told + PAUSE) return;
+  shown.told = performance.now();
+  $("progress-said").textContent = text;
 }
 
 function showProgress(job) {
@@ -103,10 +121,10 @@ function showProgress(job) {
   if (count) {
     $("progress").max = count;
     $("progress").value = done;
-    $("progress-text").textContent = `${done} of ${count} ${count === 1 ? "page is" : "pages are"} read.`;
+    tell(`${done} of ${count} ${count === 1 ? "page is" : "pages are"} read.`);
   } else {
     $("progress").removeAttribute("value");
-    $("progress-text").textContent = job.status === "queued" ? "Waiting for its turn …" : "The first page is being read …";
+    tell(job.status === "queued" ? "Waiting for its turn …" : "The first page is being read …");
   }
 }
 
@@ -132,7 +150,7 @@ async function showResult(job, signal) {
     open,
     (ids) => markRegions($("pages"), ids),
   );
-  $("doubts").textContent = doubtSentence(blocks);
+  $("doubts").textContent = doubtSentence($("blocks"), blocks);
   $("text-note").textContent = "";
   $("pages-hint").textContent = "Choose a region to watch it being read.";
   editor.load(markdown);
@@ -141,16 +159,31 @@ async function showResult(job, signal) {
   state("result");
   const troubles = [...(parsed.errors ?? []), ...parsed.pages.flatMap((page) => page.errors ?? [])];
   if (job.document_status === "partial") problem(sentence(troubles[0] ?? "Some of the document could not be read"));
-  $("text-pane").focus({ preventScroll: true });
+  $("result").focus({ preventScroll: true });
+}
+
+/** Ends what is being sent, read or watched, and returns the signal of what comes next. */
+function anew() {
+  shown.following?.abort();
+  shown.following = new AbortController();
+  shown.job = null;
+  shown.told = -PAUSE;
+  forget();
+  replay.forget();
+  editor.load("");
+  document.title = "derender";
+  return shown.following.signal;
 }
 
 /** Leaves the document that is shown or being read. */
 function leave() {
-  shown.following?.abort();
-  shown.job = null;
-  forget();
-  document.title = "derender";
+  anew();
   history.replaceState(null, "", location.pathname);
+}
+
+/** Whether the document may go: changes to its Markdown are nowhere but here. */
+function mayLeave() {
+  return !editor.edited || confirm("Your changes to the Markdown will be lost. Go on?");
 }
 
 function tab(name) {
@@ -187,6 +220,7 @@ $("problem-close").addEventListener("click", noProblem);
 $("copy").addEventListener("click", () => editor.copy());
 $("download").addEventListener("click", () => editor.download(shown.job, shown.name, $("format").value));
 $("another").addEventListener("click", () => {
+  if (!mayLeave()) return;
   noProblem();
   leave();
   state("start");
@@ -208,9 +242,12 @@ $("token-form").addEventListener("submit", (event) => {
     if (document.body.dataset.state === "token") problem("The service does not know this token.");
   });
 });
+addEventListener("beforeunload", (event) => {
+  if (editor.edited) event.preventDefault(); // the browser asks
+});
 addEventListener("hashchange", () => {
   if (location.hash.startsWith("#job=") && location.hash !== `#job=${shown.job}`) begin();
 });
-listenForFiles($("file"), $("drop"), take, problem);
+listenForFiles($("file"), take, problem);
 pane("pages");
 begin();

@@ -53,6 +53,7 @@ function figure(page, onOpen, onHint) {
   picture.hidden = true;
   frame.append(picture);
   const regions = page.regions.filter((region) => BODY.includes(region.type) || readable(region));
+  regions.sort((a, b) => a.order - b.order);
   frame.append(...regions.map((region) => regionButton(region, page, onOpen, onHint)));
   const caption = document.createElement("figcaption");
   caption.textContent = [`Page ${page.number}`, ...(page.errors ?? []), ...(page.warnings ?? [])].join(" · ");

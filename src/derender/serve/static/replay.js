@@ -117,8 +117,9 @@ export class ReplayDialog {
 
   /** Goes to a share of the whole time, and stays there. */
   seek(share) {
-    this.draw(share * this.length);
     this.pause();
+    this.draw(share * this.length);
+    this.pause(); // again: what it says depends on the time
     if (this.time >= this.length) this.say();
   }
 
@@ -127,6 +128,7 @@ export class ReplayDialog {
     for (const lane of this.lanes) lane.draw(this.time);
     const share = this.length ? this.time / this.length : 0;
     $("scrub").value = String(Math.round(1000 * share));
+    if (this.frame && this.time < this.length) return; // who hears the slider's value hears it when it stands
     $("scrub").setAttribute("aria-valuetext", this.lanes.map((lane) => `${lane.replay.mode}: ${lane.count.textContent}`).join("; "));
   }
 
@@ -136,6 +138,7 @@ export class ReplayDialog {
 
   reset() {
     this.abort?.abort();
+    this.dialog.removeAttribute("aria-busy");
     cancelAnimationFrame(this.frame);
     Object.assign(this, { frame: 0, time: 0, length: 0, lanes: [] });
     $("lanes").replaceChildren();
@@ -149,6 +152,13 @@ export class ReplayDialog {
     this.wanted = "";
     this.reset();
     this.opener?.focus();
+  }
+
+  /** Gives back what was read of the document before. */
+  forget() {
+    this.opener = null;
+    this.cache.clear();
+    this.dialog.close();
   }
 
   /** The region cut out of the page's picture. */

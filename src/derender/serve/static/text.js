@@ -17,11 +17,15 @@ export function showBlocks(root, blocks, canOpen, onOpen, onHint) {
   if (!made.length) root.textContent = "No text was found.";
 }
 
-/** A sentence about the doubtful places of all blocks. */
-export function doubtSentence(blocks) {
+/** A sentence about the doubtful places of all blocks, `root` being where they are shown. */
+export function doubtSentence(root, blocks) {
   const count = blocks.reduce((sum, block) => sum + block.doubtful, 0);
   if (!count) return "No place is doubtful.";
-  return `${count} doubtful ${count === 1 ? "character is" : "characters are"} underlined; point at one to see how sure it is.`;
+  const seen = root.querySelectorAll("mark.doubt").length;
+  const said = [];
+  if (seen) said.push(`${seen} doubtful ${seen === 1 ? "place is" : "places are"} underlined; point at one, or tap it, to see how sure it is.`);
+  if (count > seen) said.push(`${count - seen} ${seen ? "more " : "doubtful places "}could not be underlined (in formulas, for one); their blocks say so.`);
+  return said.join(" ");
 }
 
 export function markBlocks(root, id) {
@@ -42,7 +46,7 @@ function article(block, canOpen, onOpen, onHint) {
   made.className = "block";
   made.dataset.regions = block.regions.join(" ");
   made.append(safeFragment(block.html));
-  if (block.doubtful) made.append(spoken(made, block.doubtful));
+  if (block.doubtful) made.append(...doubts(made, block.doubtful));
   if (canOpen(block.region)) {
     const button = document.createElement("button");
     button.type = "button";
@@ -58,13 +62,19 @@ function article(block, canOpen, onOpen, onHint) {
   return made;
 }
 
-/** What underlining says to those who see it. */
-function spoken(block, count) {
+/** What underlining says to those who see it, in words; and how many places it could not be put under. */
+function doubts(block, count) {
   const marks = [...block.querySelectorAll("mark.doubt")].map((m) => `“${m.textContent}”, ${m.title}`);
-  const note = document.createElement("span");
-  note.className = "hidden";
-  const more = count > 8 ? ", and more" : "";
-  note.textContent = `Doubtful here: ${marks.slice(0, 8).join("; ") || `${count} places`}${more}.`;
-  return note;
+  const notes = [];
+  if (marks.length) notes.push(note("hidden", `Doubtful here: ${marks.slice(0, 8).join("; ")}${marks.length > 8 ? "; and more" : ""}.`));
+  const rest = count - marks.length;
+  if (rest > 0) notes.push(note("hint rest", `${rest} ${marks.length ? "more " : ""}doubtful ${rest === 1 ? "place" : "places"} here, not underlined.`));
+  return notes;
 }
 
+function note(className, text) {
+  const made = document.createElement("p");
+  made.className = className;
+  made.textContent = text;
+  return made;
+}

@@ -1,7 +1,7 @@
 // Files from the button, from a drop anywhere on the page, or from the clipboard. Sends nothing itself.
 
 /** onFile(file): called with one file; onProblem(sentence) where what came is no single file. */
-export function listenForFiles(input, zone, onFile, onProblem) {
+export function listenForFiles(input, onFile, onProblem) {
   const take = (files) => {
     if (files.length === 1) onFile(files[0]);
     else onProblem(files.length ? "Drop one file at a time." : "That is no file.");
@@ -12,16 +12,22 @@ export function listenForFiles(input, zone, onFile, onProblem) {
   });
   let depth = 0; // of nested elements entered
   const over = (on) => document.body.classList.toggle("dragging", on);
-  addEventListener("dragenter", () => over(++depth > 0));
-  addEventListener("dragleave", () => over(--depth > 0));
-  addEventListener("dragover", (event) => event.preventDefault());
-  addEventListener("drop", (event) => {
+  // Text is dragged inside the page, too, and is not meant here.
+  const files = (listener) => (event) => {
+    if (event.dataTransfer.types.includes("Files")) listener(event);
+  };
+  addEventListener("dragenter", files(() => over(++depth > 0)));
+  addEventListener("dragleave", files(() => over(--depth > 0)));
+  addEventListener("dragover", files((event) => event.preventDefault()));
+  addEventListener("drop", files((event) => {
     event.preventDefault();
     depth = 0;
     over(false);
     take([...event.dataTransfer.files]);
-  });
+  }));
   addEventListener("paste", (event) => {
+    // What is copied from a word processor holds text and a picture of it: in a field, the text is meant.
+    if (event.target.closest?.("input, textarea")) return;
     if (event.clipboardData.files.length) take([...event.clipboardData.files]);
   });
 }

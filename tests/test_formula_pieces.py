@@ -212,3 +212,13 @@ def test_a_doubtful_brace_is_closed_where_the_formula_needs_it() -> None:
 def test_a_reading_that_cannot_be_well_formed_is_the_likeliest_of_each_step() -> None:
     gaps = [encode_tokens(["}"]) or []]
     assert choose_gaps(np.zeros((2, 1), np.float32), encode_tokens(["x"]) or [], gaps) == [0, 0]
+
+
+def test_symbols_that_blur_runs_together_are_taken_apart() -> None:
+    import cv2
+
+    picture = np.full((60, 90), 255, np.uint8)
+    for x in (10, 26, 42):
+        picture[15:45, x : x + 12] = 0  # four pixels between
+    blurred = cv2.GaussianBlur(picture, (0, 0), 2.4).astype(np.uint8)
+    assert len(find_pieces(picture)[0].box_N4) == len(find_pieces(blurred)[0].box_N4) == 3

@@ -85,7 +85,8 @@ class _OneAnswer:
         self.tokens = [reader.vocab.bos_id - 1]
 
     def run(self, requests: list, config_of: object) -> list:  # type: ignore[type-arg]
-        return [DecodeResult(i, self.tokens, [0.9], [1]) for i, _ in requests]
+        n = len(self.tokens)
+        return [DecodeResult(i, self.tokens, [0.9] * n, [1] * n) for i, _ in requests]
 
 
 def test_where_what_is_decoded_does_not_balance_the_encoder_reads() -> None:
@@ -94,6 +95,18 @@ def test_where_what_is_decoded_does_not_balance_the_encoder_reads() -> None:
     (read,) = reader.read([_picture("sum")])
     assert read.latex is not None and read.latex.startswith(r"\sum") and read.status == "partial"
     assert "no LaTeX" in read.errors[0] and "encoder's reading" in read.errors[0]
+
+
+def test_braces_that_do_not_balance_are_mended_and_the_result_says_so() -> None:
+    from derender.formula.vocabulary import encode_tokens
+
+    reader = FormulaReader(DecodeConfig(), threads=1)
+    engine = _OneAnswer(reader)
+    engine.tokens = encode_tokens([*"F_{a}=", r"\frac", *"{1}{2}x}^{b"]) or []
+    reader.engine = engine  # type: ignore[assignment]
+    (read,) = reader.read([_picture("sum")])
+    assert read.latex == r"F_{a}=\frac{1}{2}x^{b}" and read.status == "partial"
+    assert "braces" in read.errors[0]
 
 
 def test_latex_that_cannot_be_used_is_not_given_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """Formulas by the formula reader: pieces of ink through its encoder, LaTeX by the block-diffusion decoder.
 
-What is decoded is checked: where its braces or environments do not balance, or it does not parse, the encoder's reading
-stands in for it, and the result says so; LaTeX that cannot be used is not given out.
+What is decoded is checked: where its braces or environments do not balance, or it does not parse, braces are mended or
+the encoder's reading stands in for it, and the result says so; LaTeX that cannot be used is not given out.
 The same engine as for text, on its own weights. Does not find formulas on pages and does not read their numbers.
 """
 
@@ -18,7 +18,8 @@ from derender.decode.config import DecodeConfig
 from derender.decode.engine import DecodeResult, Engine
 from derender.formula.check import check_latex
 from derender.formula.components import MAX_PIECES, Gray
-from derender.formula.spelling import spell
+from derender.formula.spelling import spell, target_tokens
+from derender.formula.structure import well_formed
 from derender.formula.tower import FORMULA_WEIGHTS, FormulaTower
 from derender.formula.vocabulary import FormulaVocab
 from derender.model.prefix import RegionPrefix
@@ -104,11 +105,21 @@ class FormulaReader:
             return
         read.status = "failed" if read.status == "failed" else "partial"
         instead = spell([self.vocab.piece(t) for t in draft])
-        if check_latex(instead).ok:
+        if (mended := _mended(latex)) is not None:
+            read.latex = mended
+            read.errors.append(f"what was decoded is no LaTeX ({check.reason}); braces were put in or left out")
+        elif check_latex(instead).ok:
             read.latex = instead
             read.errors.append(f"what was decoded is no LaTeX ({check.reason}); the encoder's reading is given instead")
         else:
             read.errors.append(f"the formula's LaTeX cannot be used: {check.reason} It is kept as a picture.")
+
+
+def _mended(latex: str) -> str | None:
+    """The formula with what it opens closed and closings without an opening left out, None where that does not help."""
+    tokens = target_tokens(latex)
+    mended = spell(tokens)
+    return mended if well_formed(tokens) and check_latex(mended).ok else None
 
 
 def grey(image: Image) -> Gray:

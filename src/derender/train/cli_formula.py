@@ -14,8 +14,22 @@ app = typer.Typer(
 )
 
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder to write to.")]
+Init = Annotated[Path | None, typer.Option(help="Folder of an export to start from, such as the packaged weights.")]
 Threads = Annotated[int, typer.Option(help="Processor threads.")]
 Seconds = Annotated[float | None, typer.Option(help="Stop after this time; a later run goes on.")]
+
+
+@app.command()
+def sources(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of .tex, .tex.gz, .py, .rst and .txt files.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write, one formula a line.")],
+) -> None:
+    """Collect the formulas of TeX documentation and docstrings, for --sources of `pictures`."""
+    from derender.train.formula_sources import collect
+
+    found = collect(folders)
+    out.write_text("".join(f"{line}\n" for line in found), encoding="utf-8")
+    typer.echo(f"{len(found)} formulas")
 
 
 @app.command()
@@ -25,6 +39,9 @@ def pictures(
     first: Annotated[int, typer.Option(help="Seed of the first file.")] = 1,
     files: Annotated[int, typer.Option(help="How many files; one that exists is kept.")] = 1,
     held_out: Annotated[bool, typer.Option(help="Held-out formulas, in all fonts, to measure on.")] = False,
+    sources: Annotated[Path | None, typer.Option(help="A file of `sources`.")] = None,
+    share: Annotated[float, typer.Option(help="Share of the pictures that are of --sources.")] = 0.5,
+    mathtext: Annotated[bool, typer.Option("--mathtext", help="Set by matplotlib in place of TeX.")] = False,
 ) -> None:
     """Write formulas by a grammar and have TeX draw them, each symbol in a colour that names its token."""
     import numpy as np
@@ -32,10 +49,11 @@ def pictures(
     from derender.train.formula_render import draw_pictures, save_pictures
 
     out.mkdir(parents=True, exist_ok=True)
+    lines = sources.read_text("utf-8").splitlines() if sources else []
     for seed in range(first, first + files):
         path = out / f"pictures-{seed:05d}.npz"
         if not path.exists():
-            drawn = list(draw_pictures(np.random.default_rng(seed), count, held_out))
+            drawn = list(draw_pictures(np.random.default_rng(seed), count, held_out, lines, share, mathtext))
             save_pictures(drawn, path)
             typer.echo(f"{path.name}: {len(drawn)} pictures")
 
@@ -69,6 +87,8 @@ def encoder(
     inputs: Annotated[list[Path] | None, typer.Argument(help="Files of samples; without any, only exports.")] = None,
     steps: Annotated[int, typer.Option(help="Steps in all.")] = 3200,
     pieces: Annotated[int, typer.Option(help="Pieces of ink a batch.")] = 700,
+    lr: Annotated[float, typer.Option(help="Highest learning rate.")] = 1.5e-3,
+    init: Init = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     seconds: Seconds = None,
     threads: Threads = 2,
@@ -82,9 +102,8 @@ def encoder(
 
     torch.set_num_threads(threads)
     if inputs:
-        ReaderTrainer([s for path in inputs for s in load_samples(path)], out, steps, pieces, device=device).run(
-            seconds
-        )
+        found = [s for path in inputs for s in load_samples(path)]
+        ReaderTrainer(found, out, steps, pieces, lr, device, init).run(seconds)
     export_encoder(*load_encoder(out / "checkpoint.pt"), out)
 
 
@@ -112,6 +131,8 @@ def decoder(
     out: Out,
     steps: Annotated[int, typer.Option(help="Steps in all.")] = 2000,
     rows: Annotated[int, typer.Option(help="Clean tokens a batch.")] = 1024,
+    lr: Annotated[float, typer.Option(help="Highest learning rate.")] = 1e-3,
+    init: Init = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     seconds: Seconds = None,
     threads: Threads = 2,
@@ -119,7 +140,7 @@ def decoder(
     """Train the decoder."""
     from derender.train.formula_decoder import train, train_config
 
-    train(shards, out, train_config(steps, rows, threads, device), seconds)
+    train(shards, out, train_config(steps, rows, threads, device, lr), seconds, init)
 
 
 @app.command()
@@ -151,6 +172,7 @@ def evaluate(
         "ar,exact,sliding"
     ),
     degraded: Annotated[bool, typer.Option(help="Degrade every picture first.")] = False,
+    harder: Annotated[float, typer.Option(help="Share of those that are blurred by their height.")] = 0.0,
     limit: Annotated[int | None, typer.Option(help="At most so many pictures.")] = None,
     threads: Threads = 2,
 ) -> None:
@@ -165,6 +187,6 @@ def evaluate(
     if unknown := [m for m in names if m not in MODES]:
         raise UsageError(f"unknown decode mode {unknown[0]!r}: use some of {', '.join(MODES)}")
     found = load_pictures(inputs)[:limit]
-    found = formula_eval.degraded(found) if degraded else found
+    found = formula_eval.degraded(found, harder=harder) if degraded else found
     readers = {m: FormulaReader(DecodeConfig(mode=m), threads, folder=weights) for m in names}  # type: ignore[arg-type]
     typer.echo("\n".join(formula_eval.report(formula_eval.evaluate(found, readers))))

@@ -68,25 +68,32 @@ class Degradation:
         )
 
 
-def degrade(image: Gray, d: Degradation, rng: np.random.Generator) -> Gray:
-    """Applies `d` to one line picture. The result's size may differ from the input's by the scale."""
+def degrade(image: Gray, d: Degradation, rng: np.random.Generator, line: float | None = None) -> Gray:
+    """Applies `d` to one line picture. The result's size may differ from the input's by the scale.
+
+    line: height of a line of text with letters of this size, for a picture that is not one line; blur and thinning go
+    by it."""
     import cv2
 
     h, w = image.shape
+    line = h if line is None else line
     if d.rotate or d.shear:
         matrix = cv2.getRotationMatrix2D((w / 2, h / 2), d.rotate * min(1.0, 12 * h / max(w, 1)), 1.0)
         matrix[0, 1] += d.shear
         image = cv2.warpAffine(image, matrix, (w, h), borderMode=cv2.BORDER_REPLICATE).astype(np.uint8)
     if d.morph:
         kernel = np.ones((2, 2), np.uint8)
-        image = (cv2.erode if d.morph > 0 or h < 30 else cv2.dilate)(image, kernel).astype(np.uint8)  # thin ink stays
+        image = (cv2.erode if d.morph > 0 or line < 30 else cv2.dilate)(image, kernel).astype(
+            np.uint8
+        )  # thin ink stays
     if d.scale < 1.0:
         size = (max(8, round(w * d.scale)), max(8, round(h * d.scale)))
         image = cv2.resize(image, size, interpolation=cv2.INTER_AREA).astype(np.uint8)
         h, w = image.shape
+        line *= d.scale
     x = image.astype(np.float32) / 255.0
     if d.blur:
-        x = cv2.GaussianBlur(x, (0, 0), d.blur * (h / 40.0 + 0.4) * 0.8)
+        x = cv2.GaussianBlur(x, (0, 0), d.blur * (line / 40.0 + 0.4) * 0.8)
     if d.motion:
         kernel_f = np.zeros((d.motion * 2 + 1, d.motion * 2 + 1), np.float32)
         kernel_f[d.motion] = 1.0

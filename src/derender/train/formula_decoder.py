@@ -22,6 +22,7 @@ from derender.formula.vocabulary import FORMULA_TOKENS, FormulaVocab
 from derender.model.align import anchors
 from derender.model.config import DecoderConfig
 from derender.model.decoder import Decoder
+from derender.model.restore import restore
 from derender.train.calibrate import activation_scales
 from derender.train.dataset import NoiseConfig, Region, make_chunk
 from derender.train.formula_pieces import load_samples
@@ -100,17 +101,25 @@ def calibrate(model: Decoder, shards: Path, count: int = 96) -> dict[str, float]
     return activation_scales(model, [chunks[i : i + 8] for i in range(0, len(chunks), 8)], VOCAB.mask_id)
 
 
-def train_config(steps: int, rows: int, threads: int, device: str) -> TrainConfig:
+def train_config(steps: int, rows: int, threads: int, device: str, lr: float = 1e-3) -> TrainConfig:
     """The recipe: whole formulas in one chunk, a certainty term in the last fifth."""
     noise = NoiseConfig(chunk=160, full=0.5, no_draft=0.05)
     return TrainConfig(
-        steps=steps, rows=rows, warmup=100, ema=0.998, certainty=0.05, threads=threads, device=device, noise=noise
+        steps=steps,
+        rows=rows,
+        lr=lr,
+        warmup=min(100, steps // 4),
+        ema=0.998,
+        certainty=0.05,
+        threads=threads,
+        device=device,
+        noise=noise,
     )
 
 
-def train(shards: Path, out: Path, config: TrainConfig, seconds: float | None = None) -> None:
-    """Trains in folder `out`, resuming what is there."""
+def train(shards: Path, out: Path, config: TrainConfig, seconds: float | None = None, init: Path | None = None) -> None:
+    """Trains in folder `out`, resuming what is there. init: an export's folder to start from."""
     found = FormulaShards(shards, VOCAB)
     found.refresh()
     features = found.regions[0].prefix.feature_PF.shape[1]
-    Trainer(new_formula_decoder(features), found, config, out).run(seconds)
+    Trainer(restore(init) if init else new_formula_decoder(features), found, config, out).run(seconds)

@@ -14,7 +14,7 @@ import numpy as np
 
 from derender.recognise.formulas import FormulaReader
 from derender.score.metrics import ned
-from derender.train.degrade import Degradation, degrade
+from derender.train.formula_pieces import degraded as degrade_formula
 from derender.train.formula_render import FormulaPicture
 
 SHORT = 40
@@ -33,15 +33,10 @@ class Outcome:
     seconds: float = 0.0
 
 
-def degraded(pictures: Sequence[FormulaPicture], seed: int = 0) -> list[FormulaPicture]:
-    """Every picture degraded as in training, without geometry."""
+def degraded(pictures: Sequence[FormulaPicture], seed: int = 0, harder: float = 0.0) -> list[FormulaPicture]:
+    """Every picture degraded as in training. harder: share of those that are blurred by their own height."""
     rng = np.random.default_rng(seed)
-    out = []
-    for picture in pictures:
-        d = Degradation.draw(rng, 0.0)
-        d = replace(d, rotate=0.0, shear=0.0, invert=False, scale=max(d.scale, 0.7), salt=d.salt / 4, noise=d.noise / 2)
-        out.append(replace(picture, grey_HW=degrade(picture.grey_HW, d, rng)))
-    return out
+    return [replace(p, grey_HW=degrade_formula(p, rng, 0.0, harder)) for p in pictures]
 
 
 def evaluate(pictures: Sequence[FormulaPicture], readers: dict[str, FormulaReader]) -> list[Outcome]:

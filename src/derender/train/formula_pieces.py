@@ -20,11 +20,12 @@ import numpy.typing as npt
 
 from derender.formula.components import Pieces, find_pieces
 from derender.formula.vocabulary import FORMULA_TOKENS
-from derender.train.degrade import Degradation, degrade
+from derender.train.degrade import Degradation, Gray, degrade
 from derender.train.formula_colours import NOBODY
 from derender.train.formula_render import FormulaPicture
 
 _ACCENTS = frozenset(r"\hat \tilde \bar \vec \dot \ddot \check".split())
+LINE = 0.2  # inches: a line of text at the 12 points that formulas are set in
 _SHARE = 0.6  # of the largest piece's pixels that the head has at least
 
 
@@ -49,12 +50,21 @@ class PieceSample:
 
 
 def draw_sample(picture: FormulaPicture, rng: np.random.Generator, clean_share: float = 0.5) -> PieceSample:
-    """Degrades a picture and finds its pieces and what they are. No geometry: the owners must stay in place."""
-    d = Degradation.draw(rng, clean_share)
-    d = replace(d, rotate=0.0, shear=0.0, invert=False, scale=max(d.scale, 0.7), salt=d.salt / 4, noise=d.noise / 2)
-    grey_HW = degrade(picture.grey_HW, d, rng)
+    """Degrades a picture and finds its pieces and what they are."""
+    grey_HW = degraded(picture, rng, clean_share)
     pieces, number_HW = find_pieces(grey_HW)
     return PieceSample(pieces, ranks(number_HW, picture.owner_HW, picture.ids, pieces.box_N4), picture.ids)
+
+
+def degraded(picture: FormulaPicture, rng: np.random.Generator, clean_share: float, harder: float = 0.3) -> Gray:
+    """The picture degraded as a line of text with letters of its size is. No geometry: the owners must stay in place.
+
+    harder: share of pictures that are blurred as if their height were a line's, up to some five times as much.
+    """
+    d = Degradation.draw(rng, clean_share)
+    d = replace(d, rotate=0.0, shear=0.0, invert=False, scale=max(d.scale, 0.7), salt=d.salt / 4, noise=d.noise / 2)
+    line = max(float(picture.grey_HW.shape[0]), LINE * picture.dpi) if rng.random() < harder else LINE * picture.dpi
+    return degrade(picture.grey_HW, d, rng, line)
 
 
 def ranks(

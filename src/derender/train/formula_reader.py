@@ -25,6 +25,7 @@ from torch import Tensor
 from derender.formula.components import GLYPH
 from derender.formula.vocabulary import FORMULA_TOKENS
 from derender.model.formula_encoder import FormulaEncoder, FormulaEncoderConfig
+from derender.model.formula_restore import restore_encoder
 from derender.train.formula_pieces import PieceSample, frequent_gaps
 
 GAPS = 400
@@ -94,7 +95,7 @@ def losses(model: FormulaEncoder, b: PieceBatch) -> dict[str, Tensor]:
 
 class ReaderTrainer:
     """out: folder of checkpoint.pt and log.csv; a run that finds them goes on. pieces: of a batch. device:
-    cpu or cuda."""
+    cpu or cuda. init: an export's folder to start from, with its gaps."""
 
     def __init__(
         self,
@@ -104,6 +105,7 @@ class ReaderTrainer:
         pieces: int = 900,
         lr: float = 1.5e-3,
         device: str = "cpu",
+        init: Path | None = None,
     ) -> None:
         self.samples, self.out, self.steps, self.pieces, self.lr = samples, out, steps, pieces, lr
         self.device = device
@@ -111,11 +113,12 @@ class ReaderTrainer:
         data = None
         if (out / "checkpoint.pt").exists():
             data = torch.load(out / "checkpoint.pt", map_location=device, weights_only=True)
-        gaps = json.loads(data["gaps"]) if data else frequent_gaps(samples, GAPS)
+        start, known = restore_encoder(init) if init and not data else (None, None)
+        gaps = json.loads(data["gaps"]) if data else known or frequent_gaps(samples, GAPS)
         self.gap_index = {tuple(g): i for i, g in enumerate(gaps)}
         torch.manual_seed(0)
         config = FormulaEncoderConfig(tokens=len(FORMULA_TOKENS), gaps=len(self.gap_index))
-        self.model = FormulaEncoder(config).to(device)
+        self.model = (start or FormulaEncoder(config)).train().to(device)
         self.ema = copy.deepcopy(self.model)
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr, betas=(0.9, 0.98), weight_decay=0.01)
         self.step = 0

@@ -1,4 +1,4 @@
-"""Pictures of formulas for training: grammar, TeX in several fonts, several resolutions; one shard file a run.
+"""Pictures of formulas for training: grammar and sources of others, TeX in several fonts and resolutions; shard files.
 
 A shard (.npz) holds grey pictures end to end ("ink", uint8), whose ink each pixel is ("owner", formula_colours.py),
 their sizes, target token numbers end to end, and the font of each. Pictures are clean: formula_pieces.py degrades them.
@@ -16,9 +16,10 @@ import numpy.typing as npt
 
 from derender.formula.spelling import target_tokens
 from derender.formula.tex import MATH_FONTS, typeset
-from derender.formula.vocabulary import encode_tokens
+from derender.formula.vocabulary import decode_ids, encode_tokens
 from derender.train.formula_colours import coloured, owners
 from derender.train.formula_grammar import draw_formula
+from derender.train.formula_sources import loosened
 
 HELD_OUT_FONTS = ("pxfonts",)
 TRAIN_FONTS = tuple(f for f in MATH_FONTS if f not in HELD_OUT_FONTS)
@@ -44,36 +45,47 @@ def held_out(ids: Sequence[int]) -> bool:
     return sum(i * (k + 1) * 2654435761 for k, i in enumerate(ids)) // 64 % 10 == 0
 
 
-def draw_pictures(rng: np.random.Generator, count: int, held: bool = False) -> Iterator[FormulaPicture]:
-    """`count` pictures of distinct formulas; RuntimeError where TeX cannot be run at all. Needs pdflatex.
+def draw_pictures(
+    rng: np.random.Generator,
+    count: int,
+    held: bool = False,
+    sources: Sequence[str] = (),
+    share: float = 0.5,
+    mathtext: bool = False,
+) -> Iterator[FormulaPicture]:
+    """`count` pictures of distinct formulas; RuntimeError where none can be set. Needs pdflatex, or matplotlib.
 
-    held: held-out formulas, in all fonts, of which training sees all but HELD_OUT_FONTS.
+    held: held-out formulas, in all fonts, of which training sees all but HELD_OUT_FONTS. sources: formulas of others
+    (formula_sources.py), of which a `share` of the pictures is, as long as there are new ones; the grammar writes the
+    rest. mathtext: by matplotlib's typesetter (formula_mathtext.py) in place of TeX.
     """
     fonts, size = (tuple(MATH_FONTS), _BATCH // 10) if held else (TRAIN_FONTS, _BATCH)
     seen: set[tuple[int, ...]] = set()
+    waiting = [sources[i] for i in rng.permutation(len(sources))]
     made = failed = 0
     while made < count:
         batch: list[tuple[str, tuple[int, ...]]] = []
         while len(batch) < min(size, count - made + 8):
-            source = draw_formula(rng)
+            source = loosened(rng, waiting.pop()) if waiting and rng.random() < share else draw_formula(rng)
             tokens = target_tokens(source)
             ids = encode_tokens(tokens)
             if not ids or len(ids) > MAX_TOKENS or tuple(ids) in seen or held_out(ids) != held:
                 continue
-            painted = coloured(source, tokens)
+            painted = source if mathtext else coloured(source, tokens)
             if painted is None:
                 continue
             seen.add(tuple(ids))
             batch.append((painted, tuple(ids)))
         before = made
-        for picture in _render(rng, batch, fonts[int(rng.integers(len(fonts)))]):
+        font = fonts[int(rng.integers(len(fonts)))]
+        for picture in _by_mathtext(rng, [ids for _, ids in batch]) if mathtext else _render(rng, batch, font):
             yield picture
             made += 1
             if made == count:
                 return
         failed = 0 if made > before else failed + 1
         if failed == 3:
-            raise RuntimeError("TeX made no page in three runs: is pdflatex with its fonts installed?")
+            raise RuntimeError("no formula could be set in three runs: is pdflatex with its fonts installed?")
 
 
 def _render(rng: np.random.Generator, batch: list[tuple[str, tuple[int, ...]]], font: str) -> Iterator[FormulaPicture]:
@@ -94,6 +106,17 @@ def _render(rng: np.random.Generator, batch: list[tuple[str, tuple[int, ...]]], 
                 yield FormulaPicture(grey_HW, owners(rgb_HW3), ids, font, dpi)
     finally:
         document.close()
+
+
+def _by_mathtext(rng: np.random.Generator, batch: Sequence[tuple[int, ...]]) -> Iterator[FormulaPicture]:
+    from derender.train.formula_mathtext import MATHTEXT_FONTS, draw_mathtext
+
+    for ids in batch:
+        font = MATHTEXT_FONTS[int(rng.integers(len(MATHTEXT_FONTS)))]
+        dpi, display = int(rng.integers(DPI[0], DPI[1] + 1)), bool(rng.random() < 0.5)
+        drawn = draw_mathtext(decode_ids(ids), font, dpi, display)
+        if drawn is not None and drawn[0].shape[1] <= MAX_WIDTH and drawn[0].min() < 128:
+            yield FormulaPicture(*drawn, ids, f"mathtext {font}", dpi)
 
 
 def save_pictures(pictures: Sequence[FormulaPicture], path: Path) -> None:

@@ -21,7 +21,7 @@ from derender.table.tokens import PAIR, PLACE, table_tokens
 from derender.table.types import Rule
 from derender.table.vocabulary import encode_tags
 from derender.train.table_data import CLEAN, TableSample, tables
-from derender.train.table_encoder import LabelledTable, label, sample_grid
+from derender.train.table_encoder import LabelledTable, grid_is_right, label, sample_grid
 
 
 def true_relations(t: LabelledTable, sure: float = 8.0) -> tuple[np.ndarray, np.ndarray]:
@@ -147,6 +147,16 @@ def test_pairs_say_what_the_grid_says() -> None:
     assert pair[at[0, 0], at[0, 1]].tolist() == [0, 1, 0, 1, 1, 0, 0]
     assert pair[at[1, 1], at[0, 0]].tolist() == [-1, -1, -1, -1, 0, 0, 0]
     assert pair[at[0, 0], at[0, 0]].tolist() == [0, 0, 0, 0, 1, 1, 1]
+
+
+def test_the_grid_is_right_where_it_gives_each_line_its_cell() -> None:
+    seen = set()
+    for sample, t, _ in whole_tables(60):
+        found = {(c.row, c.rowspan, c.col, c.colspan) for c in sample_grid(sample).cells if c.pieces}
+        truth = {(c.row, c.rowspan, c.col, c.colspan) for c in otsl_to_cells(sample.tokens) if c.text}
+        assert grid_is_right(t) == (found == truth)
+        seen.add(grid_is_right(t))
+    assert seen == {True, False}
 
 
 def test_the_prefix_has_an_entry_for_each_token_and_each_place_in_the_drafts_order() -> None:

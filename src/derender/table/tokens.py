@@ -21,6 +21,7 @@ from derender.table.types import Rule, TableGrid, TableLine
 
 PLACE = 44
 PAIR = 31
+GRID_SIGNS = slice(24, 28)  # of the pair values: order and strict order that the rule-based grid gives rows and columns
 MAX_TOKENS = 500  # more than that is left to the rules: pairs grow with the square
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]

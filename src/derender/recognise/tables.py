@@ -1,15 +1,21 @@
 """Table requests as one text request per cell, and the cells' readings as one table again.
 
-So that a recogniser of text reads tables with the same model as everything else, in the same batches. Does not read.
+So that a recogniser of text reads tables with the same model as everything else, in the same batches. Which cells there
+are says the structure reader, or, without one, the rule-based grid. Does not read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from derender.recognise.types import Image, Quad, Request, Result
-from derender.table.read import CellText, TablePlan, plan_table, table_reading
+from derender.table.read import CellText, FindStructure, TablePlan, plan_table, table_reading
+from derender.table.types import Rule, TableGrid
+
+if TYPE_CHECKING:
+    from derender.recognise.structure import StructureRead, StructureReader
 
 _MARK = "\x1f"  # between a table's id and a cell's number; no caller's id holds it
 Detect = Callable[[Image], tuple[Quad, ...]]
@@ -17,20 +23,25 @@ Detect = Callable[[Image], tuple[Quad, ...]]
 
 @dataclass
 class _Table:
-    """A table being read: results of its cells by the cell's number; `missing` are still to come."""
+    """A table being read: results of its cells by the cell's number; `missing` are still to come. structure: what the
+    network made of it, if one was asked."""
 
     request: Request
     lines: tuple[Quad, ...]
     plan: TablePlan
     missing: set[int]
+    structure: StructureRead | None = None
     results: dict[int, Result] = field(default_factory=dict)
 
 
 class TableSplitter:
-    """Put requests through `split`, what is read through `join`; tables without text come out of `finished`."""
+    """Put requests through `split`, what is read through `join`; tables without text come out of `finished`.
 
-    def __init__(self, detect: Detect) -> None:
-        self._detect = detect
+    structure: called when there is a first table, gives what reads the structure of tables.
+    """
+
+    def __init__(self, detect: Detect, structure: Callable[[], StructureReader] | None = None) -> None:
+        self._detect, self._structure = detect, structure
         self._open: dict[str, _Table] = {}
         self.finished: list[Result] = []
 
@@ -44,20 +55,33 @@ class TableSplitter:
                 continue
             try:
                 lines = request.lines if request.lines is not None else self._detect(request.image)
-                plan = plan_table(request.image, lines)
+                found: list[StructureRead] = []
+                plan = plan_table(request.image, lines, self._find(request, found))
             except (ValueError, ArithmeticError) as error:
                 self.finished.append(
                     Result(request.id, status="failed", errors=[f"the table's structure cannot be found: {error}"])
                 )
                 continue
             numbers = [i for i, quads in enumerate(plan.quads) if quads]
-            table = _Table(request, lines, plan, set(numbers))
+            table = _Table(request, lines, plan, set(numbers), *found)
             if not numbers:
                 self.finished.append(_result(table))
                 continue
             self._open[request.id] = table
             for i in numbers:
                 yield Request(f"{request.id}{_MARK}{i}", request.image, "text", plan.quads[i], decode=request.decode)
+
+    def _find(self, request: Request, found: list[StructureRead]) -> FindStructure | None:
+        """What plan_table asks for the structure; its whole answer is put into `found`."""
+        if self._structure is None:
+            return None
+        reader = self._structure()
+
+        def find(grid: TableGrid, rules: Sequence[Rule], size: tuple[float, float]) -> TableGrid:
+            found.append(reader.read(grid, rules, size, request.decode))
+            return found[0].grid
+
+        return find
 
     def join(self, result: Result) -> Result | None:
         """A text's result as it is; a cell's only with the last one of its table, as the table's result."""
@@ -78,6 +102,11 @@ def _result(table: _Table) -> Result:
     texts: list[CellText] = []
     out = Result(table.request.id, lines=table.lines)
     parts: dict[int, list[tuple[float, str]]] = {}
+    if table.structure is not None:
+        read_as = table.structure
+        out.status, out.errors = read_as.status, list(read_as.errors)
+        out.stats.mode, out.stats.tokens = read_as.stats.mode, read_as.stats.tokens
+        out.stats.forwards, out.stats.seconds = read_as.stats.forwards, read_as.stats.seconds
     for i in range(len(plan.grid.cells)):
         read = table.results.get(i)
         if read is None:

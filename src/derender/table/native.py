@@ -16,7 +16,7 @@ from derender.ingest.lines import words_to_lines
 from derender.ingest.types import Word, hull
 from derender.recognise.types import Image
 from derender.table.grid import grid_from_lines
-from derender.table.read import TableReading, table_reading
+from derender.table.read import FindStructure, TableReading, table_reading
 from derender.table.rules import find_rules
 from derender.table.types import TableLine
 
@@ -51,10 +51,15 @@ class _Frame:
 
 
 def table_from_words(
-    words: Sequence[Word], image: Image, origin: tuple[float, float], px_per_pt: float
+    words: Sequence[Word],
+    image: Image,
+    origin: tuple[float, float],
+    px_per_pt: float,
+    structure: FindStructure | None = None,
 ) -> TableReading:
     """The table that `words` make. words: boxes in points of the upright page, level; image: the region's picture,
     (H, W, 3) uint8 RGB, whose top-left pixel lies at `origin` (points). Cell boxes come in points too.
+    structure: see plan_table.
     """
     frame = _Frame(origin[0], origin[1], px_per_pt)
     lines, numbers = [], []
@@ -67,7 +72,10 @@ def table_from_words(
         return TableReading()
     height = float(np.median([line.box[3] - line.box[1] for line in lines]))
     rules = find_rules(image, 1.3 * height, [line.box for line in lines])
-    grid = grid_from_lines(lines, rules, (image.shape[1], image.shape[0]))
+    size = (float(image.shape[1]), float(image.shape[0]))
+    grid = grid_from_lines(lines, rules, size)
+    if structure is not None:
+        grid = structure(grid, rules, size)
     texts = []
     for cell in grid.cells:
         own = [numbers[grid.pieces[p].line][w] for p in cell.pieces for w in grid.pieces[p].words]

@@ -20,7 +20,7 @@ from derender.table.grid import grid_from_lines
 from derender.table.level import level
 from derender.table.quads import cell_quads
 from derender.table.rules import find_rules
-from derender.table.types import TableGrid
+from derender.table.types import Rule, TableGrid
 from derender.table.words import ink_words
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 CellText = tuple[str, float | None]
 """A cell's text and its confidence (0-1, None when there is nothing to be sure of)."""
+FindStructure = Callable[[TableGrid, Sequence[Rule], tuple[float, float]], TableGrid]
+"""A better grid of the same pieces: the rule-based grid, the ruling lines, (width, height) of the crop -> grid."""
 ReadCells = Callable[[Image, list[tuple[Quad, ...]]], list[CellText]]
 """Reads cells of one picture: for each cell the corners of its lines, in reading order -> its text."""
 
@@ -56,9 +58,10 @@ class TableReading:
     text: str = ""
 
 
-def plan_table(image: Image, quads: Sequence[Quad]) -> TablePlan:
+def plan_table(image: Image, quads: Sequence[Quad], structure: FindStructure | None = None) -> TablePlan:
     """The structure of a table. image: (H, W, 3) uint8 RGB; quads: its text lines in its pixels, corners clockwise
-    from each text's own top-left. No lines give a plan without cells.
+    from each text's own top-left; structure: what makes the table of the rule-based grid, which is kept without it. No
+    lines give a plan without cells.
     """
     if not quads:
         return TablePlan(TableGrid(0, 0))
@@ -70,6 +73,8 @@ def plan_table(image: Image, quads: Sequence[Quad]) -> TablePlan:
     # What the detector took for text although it is a ruling line has no ink of its own.
     kept = [i for i, line in enumerate(lines) if line.words] or list(range(len(lines)))
     grid = grid_from_lines([lines[i] for i in kept], rules, (width, height))
+    if structure is not None:
+        grid = structure(grid, rules, (float(width), float(height)))
     cell_parts: list[list[Quad]] = [[] for _ in grid.cells]
     cell_lines: list[list[int]] = [[] for _ in grid.cells]
     for part in cell_quads(grid, [flat.quads[i] for i in kept], rules):
@@ -120,10 +125,13 @@ def cells_to_text(cells: Sequence[Cell]) -> str:
 
 
 class TableReader:
-    """Reads table crops with a function that reads cells, and a line detector for crops that come without lines."""
+    """Reads table crops with a function that reads cells, and a line detector for crops that come without lines.
+    structure: see plan_table."""
 
-    def __init__(self, read_cells: ReadCells, detector: LineDetector | None = None) -> None:
-        self.read_cells, self.detector = read_cells, detector
+    def __init__(
+        self, read_cells: ReadCells, detector: LineDetector | None = None, structure: FindStructure | None = None
+    ) -> None:
+        self.read_cells, self.detector, self.structure = read_cells, detector, structure
 
     def read(self, image: Image, lines: Sequence[Quad] | None = None) -> TableReading:
         """image: (H, W, 3) uint8 RGB; lines: corners of its text lines, None to have them detected (ValueError when
@@ -133,7 +141,7 @@ class TableReader:
             if self.detector is None:
                 raise ValueError("a table without lines needs a line detector")
             lines = detect_lines(image, self.detector)
-        plan = plan_table(image, lines)
+        plan = plan_table(image, lines, self.structure)
         return table_reading(plan.grid, plan.boxes, self.read_cells(image, list(plan.quads)))
 
 

@@ -69,6 +69,10 @@ def test_a_page_elsewhere_gets_nothing() -> None:
     with client_of(settings()) as client:
         answer = client.get("/", headers={"Host": "evil.example"})
         assert answer.status_code == 403 and "access-control-allow-origin" not in answer.headers
+        for origin in ("https://evil.example", "null", "http://[", "http://127.0.0.1.evil.example"):
+            form = client.post("/v1/jobs", files={"file": ("a.png", picture())}, headers={"Origin": origin})
+            assert form.status_code == 403 and form.json()["error"]["code"] == "bad_origin"
+        assert client.get("/v1/models", headers={"Origin": "http://127.0.0.1:9999"}).status_code == 200
 
 
 def test_nothing_inline_and_nothing_from_elsewhere() -> None:

@@ -74,7 +74,7 @@ def create_app(settings: ServeSettings, make_recogniser: Any = None) -> FastAPI:
     _health(app, service, metrics)
     for routes in (parse_routes, job_routes, openai_routes, mineru_routes):
         app.include_router(routes(service))
-    _markdown(app)
+    _markdown(app, service)
     app.include_router(page_routes())
     return app
 
@@ -125,8 +125,11 @@ def _health(app: FastAPI, service: Service, metrics: Metrics) -> None:
         return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def _markdown(app: FastAPI) -> None:
-    @app.post("/v1/markdown", response_model=MarkdownHtml, responses=problems(), tags=["view"], summary="Edited text")
+def _markdown(app: FastAPI, service: Service) -> None:
+    @app.post(
+        "/v1/markdown", response_model=MarkdownHtml, responses=problems(429), tags=["view"], summary="Edited text"
+    )
     async def markdown(request: Request) -> MarkdownHtml:
-        wanted = validate(MarkdownText, await read_json(request))
-        return MarkdownHtml(html=await run_in_threadpool(markdown_html, wanted.text))
+        with service.dispatcher.seat():
+            wanted = validate(MarkdownText, await read_json(request))
+            return MarkdownHtml(html=await run_in_threadpool(markdown_html, wanted.text))

@@ -93,7 +93,7 @@ class Dispatcher:
         for work in [*self._running]:
             work.cancelled.set()
         for thread in self._threads:
-            thread.join(3)
+            thread.join(20)  # as in EngineHost.stop: it may be in a model's forward
 
     def _loop(self) -> None:
         while True:

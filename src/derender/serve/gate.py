@@ -9,6 +9,7 @@ import ipaddress
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from derender.serve.limits import ServeSettings
 from derender.serve.metrics import Metrics
@@ -63,6 +64,9 @@ class Gate:
             name = host if host.endswith("]") else host.rsplit(":", 1)[0]
             if name not in LOCAL_NAMES:
                 raise ApiError(403, "bad_host", "this service answers to localhost only")
+            # A browser sends forms to any address for any page, and says for which.
+            if (origin := headers.get(b"origin")) is not None and not _local_origin(origin):
+                raise ApiError(403, "bad_origin", "pages of other sites may not use this service")
         if token is not None and scope["path"] not in OPEN_PATHS:
             given = headers.get(b"authorization", "").removeprefix("Bearer ").strip()
             if not hmac.compare_digest(given.encode("utf-8", "replace"), token.encode()):
@@ -107,6 +111,13 @@ async def _answer(error: ApiError, send: Send) -> None:
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": error.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+def _local_origin(origin: str) -> bool:
+    try:
+        return urlsplit(origin).hostname in ("localhost", "127.0.0.1", "::1")
+    except ValueError:
+        return False
 
 
 def _loopback(host: str) -> bool:

@@ -3,6 +3,7 @@ decode modes compare. Needs a job whose document was kept. Does not draw anythin
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import cast
 
@@ -43,6 +44,7 @@ class Replay(BaseModel):
     window: int = Field(description="Most places that one forward works on")
     forwards: int
     seconds: float = Field(description="Of decoding alone (prefill and forwards), the fastest of two runs")
+    whole: float = Field(description="Seconds of that run with all else: lines cut, the picture looked at")
     status: str
     errors: list[str]
 
@@ -59,8 +61,10 @@ def page_picture(service: Service, job: Job, number: int) -> Image:
         return source.page(number).image
 
 
-def replay_region(service: Service, job: Job, region_id: str, modes: Sequence[DecodeMode]) -> list[Replay]:
-    """Reads the region under each mode. Raises ApiError 404, 410, 422 and 429."""
+def replay_region(
+    service: Service, job: Job, region_id: str, modes: Sequence[DecodeMode], gone: threading.Event
+) -> list[Replay]:
+    """Reads the region under each mode, until `gone` is set. Raises ApiError 404, 410, 422 and 429."""
     document = service.jobs.outcome(job).document
     found = [(page, region) for page in document.pages for region in page.regions if region.id == region_id]
     if not found:
@@ -70,13 +74,15 @@ def replay_region(service: Service, job: Job, region_id: str, modes: Sequence[De
         raise ApiError(422, "no_lines", "the region has no lines of text to read")
     request = region_of_page(page_picture(service, job, page.number), page, region)
     configs = [DecodeConfig(mode=mode, trace=True) for mode in modes]
-    future = service.host.measure(request, configs)
+    future = service.host.measure(request, configs, gone=gone)
     try:
-        results = future.result(timeout=WAIT)
+        measured = future.result(timeout=WAIT)
     except TimeoutError:
+        gone.set()
         raise ApiError(429, "busy", "the engine is busy with other clients", 10) from None
     replays = []
-    for config, result in zip(configs, results, strict=True):
+    for config, read in zip(configs, measured, strict=True):
+        result = read.result
         mode = cast(DecodeMode, config.mode)
         tokens = [
             ReplayToken(position=i, step=t.step, text=t.text, confidence=round(t.confidence, 4))
@@ -90,6 +96,7 @@ def replay_region(service: Service, job: Job, region_id: str, modes: Sequence[De
                 window={"ar": 1, "block": config.block}.get(mode, config.window),
                 forwards=result.stats.forwards,
                 seconds=round(result.stats.seconds, 5),
+                whole=round(read.seconds, 5),
                 status=result.status,
                 errors=result.errors,
             )

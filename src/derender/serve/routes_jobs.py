@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import io
+import threading
+from collections.abc import Awaitable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -177,6 +179,22 @@ def job_routes(service: Service) -> APIRouter:
         with service.dispatcher.seat():
             wanted = validate(ReplayRequest, await read_json(request))
             job = await run_in_threadpool(done, id)
-            return await asyncio.to_thread(replay_region, service, job, wanted.region, wanted.modes)
+            gone = threading.Event()
+            work = asyncio.to_thread(replay_region, service, job, wanted.region, wanted.modes, gone)
+            return await _while_connected(request, work, gone)
 
     return router
+
+
+async def _while_connected(request: Request, work: Awaitable[Any], gone: threading.Event) -> Any:
+    """The work's result. Sets `gone` when the client leaves before it is there."""
+    task = asyncio.ensure_future(work)
+    try:
+        while not (await asyncio.wait({task}, timeout=0.25))[0]:
+            if await request.is_disconnected():
+                raise ApiError(499, "client_gone", "the client closed the connection")
+        return task.result()
+    finally:
+        if not task.done():
+            gone.set()
+            task.add_done_callback(lambda t: t.cancelled() or t.exception())

@@ -32,6 +32,7 @@ class Service:
         self.jobs = JobRunner(settings, self.store, self.dispatcher, self.reader)
         self.broker = Broker()
         self._stopped = threading.Event()
+        self._warming = threading.Thread(target=self._warm, name="warm", daemon=True)
         self.jobs.on_change = self.broker.changed
 
     def _compact(self) -> Any:
@@ -43,7 +44,7 @@ class Service:
     def start(self) -> None:
         """Takes up the jobs that an earlier process left and loads the weights, the latter beside the answering."""
         self.jobs.resume()
-        threading.Thread(target=self._warm, name="warm", daemon=True).start()
+        self._warming.start()
         threading.Thread(target=self._expire, name="expire", daemon=True).start()
 
     def _warm(self) -> None:
@@ -65,5 +66,7 @@ class Service:
         self._stopped.set()
         self.dispatcher.stop(self.settings.grace)
         self.host.stop()
+        if self._warming.is_alive():
+            self._warming.join(20)  # as in EngineHost.stop
         self.pool.close()
         self.store.close()

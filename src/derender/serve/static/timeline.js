@@ -40,7 +40,7 @@ export function measured(one, ar, factor) {
   return (
     `Measured here: ${one.mode} took ${one.forwards} forwards and ${seconds(one.seconds)}, one at a time ` +
     `${ar.forwards} forwards and ${seconds(ar.seconds)}: ${one.mode} is ${times} one at a time. ${same} ` +
-    `Shown ${speed} than real.`
+    `With looking at the picture: ${seconds(one.whole)} and ${seconds(ar.whole)}. Shown ${speed} than real.`
   );
 }
 

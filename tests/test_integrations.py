@@ -46,6 +46,16 @@ def test_pages_and_the_whole_hold_the_same_text() -> None:
     assert len(words & set(" ".join(p.text for p in by_page).split())) > 0.95 * len(words)
 
 
+@pytest.mark.parametrize("by", ["chunk", "page", "document"])
+def test_no_two_files_share_an_id(tmp_path: Path, by: str) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "report.pdf").write_bytes(text_pdf(f"This is the report of folder {folder}."))
+    found = pieces(tmp_path, by=by, recursive=True)
+    assert len({piece.id for piece in found}) == len(found) == 2
+    assert [piece.id for piece in pieces(tmp_path, by=by, recursive=True)] == [piece.id for piece in found]
+
+
 def test_a_bad_file_is_raised_or_skipped_and_told_of(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(b"%PDF-1.7 broken")
     (tmp_path / "b.pdf").write_bytes(text_pdf("This second file is whole and can be read."))

@@ -205,13 +205,25 @@ def test_nothing_outside_the_roots_is_read_or_told_of(tmp_path: Path) -> None:
     for path in ("pipe.pdf", "loop.pdf", "a\0b"):
         with pytest.raises(InputError):
             roots.read(path)
-    assert roots.list() == []
+    assert roots.list() == ([], True)
     (inside / "mine.pdf").write_bytes(text_pdf("This one may be read by everybody here."))
-    assert [Path(found.path).name for found in roots.list()] == ["mine.pdf"]
+    assert [Path(found.path).name for found in roots.list()[0]] == ["mine.pdf"]
     with pytest.raises(InputError, match="larger than"):
         Roots([inside], 10).read("mine.pdf")
     with pytest.raises(UsageError):
         Roots([inside / "mine.pdf"], 10)
+
+
+def test_a_list_that_is_cut_off_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def conversation(client: Client) -> tuple[Any, Any]:
+        whole, _ = await ask(client, "list_documents")
+        monkeypatch.setattr("derender.mcp_server.access.MOST_SEEN", 1)
+        part, _ = await ask(client, "list_documents")
+        return whole, part
+
+    whole, part = talk(library(folder), conversation)
+    assert whole["total"] == 2 and "warning" not in whole
+    assert part["total"] == 1 and "name a folder" in part["warning"]
 
 
 def test_pieces_end_at_lines_and_never_stand_still() -> None:

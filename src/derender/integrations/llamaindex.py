@@ -9,6 +9,7 @@ Also as SimpleDirectoryReader(..., file_extractor={".pdf": DerenderReader()}). D
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,14 +54,7 @@ class DerenderReader(BaseReader):
         self, file: str | Path | Iterable[str | Path], extra_info: dict[str, Any] | None = None, **_: Any
     ) -> Iterator[Document]:
         """file: a file, a folder or several. extra_info: metadata to add, as SimpleDirectoryReader gives it."""
-        loading = Loading(
-            as_paths(file),
-            self._cut.by,
-            self._cut.max_tokens,
-            self._cut.recursive,
-            self._cut.on_error,
-            self._cut.failed,
-        )
+        loading = replace(self._cut, paths=as_paths(file))
         for piece in load_pieces(loading, self._options, self._pipeline):
             extra = extra_info or {}
             hidden = [*HIDDEN, *extra]

@@ -5,6 +5,7 @@ Pieces are chunks (assemble/chunks.py), pages, or the whole document. Knows no f
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +25,11 @@ OnError = Literal["raise", "skip"]
 
 @dataclass(frozen=True)
 class Piece:
-    """metadata: source (path), name, status, page (first; also of chunks), pages, page_count, headings, and places: for
-    each region page, region id, box in points. Plain values only, so that every store takes it as JSON."""
+    """id: the same each time the same file is cut the same way, and no other file's.
+
+    metadata: source (path), name, status, page (first; also of chunks), pages, page_count, headings, and places: for
+    each region page, region id, box in points. Plain values only, so that every store takes it as JSON.
+    """
 
     id: str
     text: str
@@ -83,6 +87,9 @@ def load_pieces(loading: Loading, options: ParseOptions, pipeline: Pipeline | No
 def cut(document: Document, source: str, by: By = "chunk", max_tokens: int = MAX_TOKENS) -> Iterator[Piece]:
     """The pieces of one read document. Empty pages are pieces too, so that pages can be counted."""
     document = clean_text(document)
+    # A store takes a piece with a known id for a newer one, and folders hold many a report.pdf.
+    place = hashlib.sha256(str(Path(source).resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:10]
+    id = f"{document.name}-{place}"
     common = {
         "source": source,
         "name": document.name,
@@ -91,15 +98,15 @@ def cut(document: Document, source: str, by: By = "chunk", max_tokens: int = MAX
     }
     if by == "chunk":
         for number, chunk in enumerate(to_chunks(document, max_tokens), 1):
-            places = [{"page": page, "region": id, "box": list(box)} for page, id, box in chunk.places]
-            yield _piece(f"{document.name}-{number}", chunk.text, common, list(chunk.headings), places)
+            places = [{"page": page, "region": region, "box": list(box)} for page, region, box in chunk.places]
+            yield _piece(f"{id}-c{number}", chunk.text, common, list(chunk.headings), places)
     elif by == "page":
         for page in document.pages:
             alone = document.model_copy(update={"pages": [page]})
             metadata = {**common, "status": page.status}
-            yield _piece(f"{document.name}-p{page.number}", alone.to_markdown(), metadata, [], _places([page]), page)
+            yield _piece(f"{id}-p{page.number}", alone.to_markdown(), metadata, [], _places([page]), page)
     else:
-        yield _piece(document.name, document.to_markdown(), common, [], _places(document.pages))
+        yield _piece(id, document.to_markdown(), common, [], _places(document.pages))
 
 
 def _piece(

@@ -73,15 +73,22 @@ class Roots:
                 raise InputError(f"{path} is larger than the {self.max_bytes // 1_000_000} MB allowed.")
             return real, file.read()
 
-    def list(self, folder: str = "") -> list[Found]:
-        """Documents in a folder and those inside it, sorted by path; in all of them without a folder. Raises
-        InputError."""
+    def list(self, folder: str = "") -> tuple[list[Found], bool]:
+        """Documents in a folder and those inside it, sorted by path; in all of them without a folder. And whether that
+        is all: where a folder holds too much, not everything is looked at. Raises InputError."""
         start = [self.resolve(folder)] if folder else self.folders
         if folder and not start[0].is_dir():
             raise InputError(f"{folder} is not a folder.")
-        found = {}
+        found, whole = {}, True
         for top in start:
-            for path in islice(top.rglob("*"), MOST_SEEN):
-                if path.suffix.lower() in SUFFIXES and self._inside(path) and path.is_file():
-                    found[str(path)] = path.stat().st_size
-        return [Found(path, size) for path, size in sorted(found.items())]
+            entries = top.rglob("*")
+            for path in islice(entries, MOST_SEEN):
+                if path.suffix.lower() in SUFFIXES and self._inside(path):
+                    try:
+                        known = path.stat()
+                    except OSError:  # gone meanwhile
+                        continue
+                    if stat.S_ISREG(known.st_mode):
+                        found[str(path)] = known.st_size
+            whole &= next(entries, None) is None
+        return [Found(path, size) for path, size in sorted(found.items())], whole

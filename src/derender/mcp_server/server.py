@@ -68,7 +68,7 @@ def make_server(library: Library) -> MCPServer:
         limit: Annotated[int, Field(ge=1, le=1000)] = 100,
     ) -> list[Any]:
         """Lists the PDFs and pictures that can be read, with their sizes in bytes, folders inside included."""
-        found = await anyio.to_thread.run_sync(library.roots.list, folder)
+        found, whole = await anyio.to_thread.run_sync(library.roots.list, folder)
         shown = found[offset : offset + limit]
         more = offset + len(shown)
         facts = {
@@ -76,6 +76,7 @@ def make_server(library: Library) -> MCPServer:
             "files": [{"path": f.path, "bytes": f.size} for f in shown],
             "total": len(found),
             "next_offset": more if more < len(found) else None,
+            "warning": None if whole else "the folders hold too much to look at all of it: name a folder inside them",
         }
         return [_json(facts)]
 

@@ -255,6 +255,17 @@ def test_lone_number_inside_the_page_stays_body() -> None:
     assert types(mark_paratext(document([region(T.TEXT, "42", y=400)]))) == [["text"]]
 
 
+def test_centred_number_that_ends_a_short_page_is_its_number() -> None:
+    body = [region(T.TEXT, text, y=y) for y, text in ((60, "One."), (100, "Two."), (140, "Three."))]
+    number = region(T.TEXT, "62", y=500).model_copy(update={"box": (290.0, 500.0, 322.0, 512.0)})
+    assert types(mark_paratext(document([*body, number]))) == [["text", "text", "text", "page_number"]]
+
+
+def test_page_number_level_with_its_header_is_outermost() -> None:
+    number, head = region(T.TEXT, "400", y=72), region(T.TEXT, "Husbandry", y=71)
+    assert types(mark_paratext(document([number, head, region(T.TEXT, "Body.", y=200)])))[0][0] == "page_number"
+
+
 # flow
 
 

@@ -311,6 +311,14 @@ def test_page_number_on_the_header_row_is_parted_from_it() -> None:
     assert types == ["header", "text", "text", "text", "text", "page_number"]
 
 
+def test_running_head_close_above_the_body_is_named() -> None:
+    paper = Paper()
+    paper.row(100, 80, "400")
+    head = paper.row(330, 80, "OLD HUSBANDRY.")
+    paper.block(100, 112, 650, 12)
+    assert kinds(paper.arrange(seen(RegionType.FORMULA, head))) == [("header", 1), ("text", 12), ("page_number", 1)]
+
+
 def test_title_at_the_top_is_no_header() -> None:
     paper = page_with_body()
     paper.row(100, 80, "A title in large type", points=34)

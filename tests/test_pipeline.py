@@ -5,17 +5,20 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 import derender
+from derender.assemble.figures import wants_picture
 from derender.config import ParseOptions
-from derender.document import Document, Page, RegionType
+from derender.document import Document, Line, Page, Region, RegionType
 from derender.errors import InputError, PageError, UsageError
 from derender.ingest.page import PageInput, Source
-from derender.pipeline import Pipeline
+from derender.page import PageWork
+from derender.pipeline import Pipeline, fill_region
 from derender.recognise.types import DecodeStats, Request, Result, TokenOut
 
 PARAGRAPHS = (
@@ -217,3 +220,38 @@ def test_read_takes_files_bytes_and_arrays(tmp_path: Path) -> None:
         derender.read(np.asarray(line.convert("L"))).text,
     }
     assert texts == {PARAGRAPHS[0][0]}
+
+
+def reading(text: str, confidence: float, **more: Any) -> Result:
+    return Result("1:0", text, [TokenOut("t", confidence, 1)], **more)
+
+
+def filled(kind: RegionType, result: Result, width: float = 400) -> Region:
+    line = Line(box=(50, 50, 50 + width, 70))
+    region = Region(id="p1r1", type=kind, order=0, box=line.box, lines=[line])
+    fill_region(region, result, PageWork(Page(number=1, width=600, height=800, dpi=150)), ParseOptions())
+    return region
+
+
+def test_a_formula_that_is_surely_words_becomes_text() -> None:
+    region = filled(RegionType.FORMULA, reading("* Some report, p. 8.", 0.5, latex="O_{10}", text_confidence=0.97))
+    assert (region.type, region.latex, region.confidence) == (RegionType.TEXT, None, 0.97)
+
+
+def test_a_sure_formula_with_words_stays_a_formula() -> None:
+    latex = reading("rate (before) / rate (after)", 0.86, latex="r_{b}/r_{a}", text_confidence=0.97)
+    assert filled(RegionType.FORMULA, latex).latex == "r_{b}/r_{a}"
+
+
+@pytest.mark.parametrize("text", ["", ". . [ . . . . . . ."])
+def test_long_lines_without_letters_count_as_unread(text: str) -> None:
+    region = filled(RegionType.TEXT, reading(text, 0.6))
+    assert (region.text, region.status) == ("", "failed") and "not understood" in region.errors[0]
+
+
+def test_a_speck_without_letters_is_no_failure() -> None:
+    assert filled(RegionType.TEXT, reading("", 0.6), width=60).status == "ok"
+
+
+def test_unread_text_is_kept_as_a_picture() -> None:
+    assert wants_picture(filled(RegionType.TEXT, reading("", 0.6)))

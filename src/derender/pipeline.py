@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,18 @@ from derender import __version__
 from derender.assemble.files import source_meta
 from derender.assemble.structure import structure
 from derender.config import ParseOptions
-from derender.document import Document, Page, Region, Token
+from derender.document import Document, Page, Region, RegionType, Token
 from derender.errors import DerenderError, PageError, ServerError
 from derender.ingest.page import Source
 from derender.ingest.source import open_source, parse_pages
 from derender.ingest.types import ReadOptions
 from derender.page import PageWork, place_cells, prepare_page
+from derender.recognise.doubt import is_words, not_understood
 from derender.recognise.types import Image, Recogniser, Request, Result
 
 OnPage = Callable[[Page, int, int], None]
+FLOWING = frozenset({RegionType.TEXT, RegionType.TITLE, RegionType.LIST, RegionType.REFERENCE, RegionType.CAPTION})
+"""Kinds whose whole content is their lines' text."""
 
 
 @dataclass
@@ -215,14 +218,24 @@ class Pipeline:
 
 def fill_region(region: Region, result: Result, work: PageWork, options: ParseOptions) -> None:
     """Writes a reading into its region: text, line texts, confidence, errors and, if asked for, tokens and trace."""
+    confidence = result.confidence
+    if region.type is RegionType.FORMULA and is_words(result):
+        confidence = result.text_confidence
+        region.type = RegionType.TEXT
+        result = replace(result, latex=None, tokens=[], trace=None, status="ok", errors=[])
     region.text = result.text or region.text  # a formula with words of its own keeps them beside its LaTeX
     region.latex, region.html = result.latex, result.html
     if result.id in work.to_page:
         region.cells = place_cells(result.cells, work.to_page[result.id])
     region.source = "ocr"
-    region.confidence = None if result.confidence is None else round(result.confidence, 4)
+    region.confidence = None if confidence is None else round(confidence, 4)
     region.status = result.status
     region.errors += result.errors
+    unread = (
+        region.type in FLOWING and result.status != "failed" and not_understood(result, [x.box for x in region.lines])
+    )
+    if unread:
+        region.text, region.status, region.errors = "", "failed", [unread]
     if len(result.line_texts) == len(region.lines):
         region.lines = [
             line.model_copy(update={"text": text}) for line, text in zip(region.lines, result.line_texts, strict=True)

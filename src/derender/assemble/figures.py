@@ -25,12 +25,14 @@ _MARGIN = 2.0  # points; layout boxes are tight and cut off thin frames
 
 
 def wants_picture(region: Region) -> bool:
-    """Whether the output shows this region as a picture: figures, and tables and formulas without structure."""
+    """Whether the output shows a region as a picture: figures, tables and formulas without structure, unread text."""
     if region.type is RegionType.FIGURE:
         return True
     if region.type is RegionType.TABLE:
         return not (region.cells or region.html)
-    return region.type is RegionType.FORMULA and not region.latex
+    if region.type is RegionType.FORMULA:
+        return not region.latex
+    return region.status == "failed" and not region.text and bool(region.lines)
 
 
 def picture_file(page: Page, region: Region) -> str:

@@ -110,7 +110,7 @@ def block_markdown(block: Block, image_dir: str = "images") -> list[str]:
             pieces += [escape_block(line, region.source == "text_layer") for line in text.split("\n") if line.strip()]
         elif text:
             pieces.append(escape_block(text, region.source == "text_layer"))
-        elif not region.image:
+        elif not region.image or region.status == "failed":
             pieces.append(_missing(block))
     return pieces + [piece for b in below for piece in block_markdown(b, image_dir)]
 

@@ -1,7 +1,8 @@
 """Running headers, footers and page numbers: found because they repeat from page to page, or count with the pages.
 
 Looks only at the top and bottom eighth of a page, and up to a fifth for what has nothing beyond it (a small page on
-larger paper), so a slide's title in the middle stays body text. Does not remove anything: the regions change their
+larger paper), so a slide's title in the middle stays body text; a centred number that ends a page is one anywhere in
+its lower half. Does not remove anything: the regions change their
 type, and writers leave paratext out unless asked for it.
 """
 
@@ -82,6 +83,7 @@ def _candidates(page: Page, index: int) -> list[_Candidate]:
         upper, lower = region.box[3] / page.height, region.box[1] / page.height
         top = upper <= _BAND or (upper <= _WIDE_BAND and _is_outermost(region, page, top=True))
         bottom = lower >= 1 - _BAND or (lower >= 1 - _WIDE_BAND and _is_outermost(region, page, top=False))
+        bottom = bottom or (page_number(region.text) is not None and _ends_page(region, page))
         # A header that the layout knew already may still be a page number, and confirms its neighbours.
         if (top or bottom) and (region.type in _CANDIDATES or region.type in PARATEXT) and region.text.strip():
             middle = (region.box[1] + region.box[3]) / 2 / page.height
@@ -91,10 +93,27 @@ def _candidates(page: Page, index: int) -> list[_Candidate]:
 
 
 def _is_outermost(region: Region, page: Page, top: bool) -> bool:
-    """Whether no other region of the page lies further out than this one."""
+    """Whether no other region of the page lies further out than this one; what stands level with it does not."""
+    slack = 0.4 * (region.box[3] - region.box[1])
     if top:
-        return all(other is region or other.box[1] >= region.box[1] for other in page.regions)
-    return all(other is region or other.box[3] <= region.box[3] for other in page.regions)
+        return all(other is region or other.box[1] >= region.box[1] - slack for other in page.regions)
+    return all(other is region or other.box[3] <= region.box[3] + slack for other in page.regions)
+
+
+def _ends_page(region: Region, page: Page) -> bool:
+    """Whether a region is the last on a page that its text does not fill: centred, set well apart, in the lower half.
+
+    Pages printed from a browser have their number there.
+    """
+    height = region.box[3] - region.box[1]
+    above = [other.box[3] for other in page.regions if other is not region]
+    return (
+        region.type is RegionType.TEXT
+        and len(above) >= 3
+        and region.box[1] > 0.5 * page.height
+        and region.box[1] - max(above) > 1.5 * height
+        and abs(region.box[0] + region.box[2] - page.width) / 2 < 0.03 * page.width
+    )
 
 
 def _repeats(candidate: _Candidate, by_page: list[list[_Candidate]]) -> bool:
@@ -125,6 +144,8 @@ def _number_shifts(doc: Document, by_page: list[list[_Candidate]]) -> dict[int, 
 
 def _is_page_number(c: _Candidate, number: int, page: Page, shifts: dict[int, int], pages: int) -> bool:
     if shifts.get(number - page.number, 0) >= 2 or _PAGE_NUMBER.match(c.region.text.strip())["word"]:  # type: ignore[index]
+        return True
+    if not c.top and c.region.text.strip().isdigit() and _ends_page(c.region, page):
         return True
     edge = c.place < _NUMBER_BAND if c.top else c.place > 1 - _NUMBER_BAND
     return edge and _is_outermost(c.region, page, c.top) and c.region.type is not RegionType.TITLE

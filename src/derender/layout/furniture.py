@@ -32,8 +32,9 @@ def name_furniture(drafts: Sequence[Draft], size: tuple[float, float], text: Pag
     if sum(len(d.lines) for d in drafts) < _LEAST_LINES or height < 0.5 * width:
         return list(drafts)
     result: list[Draft] = []
+    running = _running_row(drafts, size, text)
     for draft in drafts:
-        where = _strip(draft, drafts, size, text, ink)
+        where = RegionType.HEADER if draft in running else _strip(draft, drafts, size, text, ink)
         if where is RegionType.FOOTER and draft.type is not RegionType.FOOTER:
             # A footnote's rule is short; a rule over the whole width belongs to a footer.
             box = draft.box
@@ -56,6 +57,25 @@ def name_furniture(drafts: Sequence[Draft], size: tuple[float, float], text: Pag
         ):
             draft.type = RegionType.FOOTNOTE
     return result
+
+
+def _running_row(drafts: Sequence[Draft], size: tuple[float, float], text: PageText) -> list[Draft]:
+    """The page's first row when it is a running head close above the body: single lines far apart, a number at an end.
+
+    Old print sets it so; the detector then takes its capitals for a formula.
+    """
+    width, height = size
+    top = min(drafts, key=lambda d: d.box[1]).box
+    row = sorted((d for d in drafts if overlap(*top[1::2], *d.box[1::2]) > 0), key=lambda d: d.box[0])
+    bottom = max(d.box[3] for d in row)
+    kinds = _CANDIDATES | {RegionType.FORMULA}
+    lone = all(d.type in kinds and len(d.lines) == 1 and d.box[3] - d.box[1] < 2 * text.height for d in row)
+    if not lone or len(row) < 2 or bottom > (_TOP + 0.02) * height or row[-1].box[2] - row[0].box[0] < 0.35 * width:
+        return []
+    apart = all(b.box[0] - a.box[2] > 2 * text.height for a, b in zip(row, row[1:], strict=False))
+    numbered = any(_is_number(d, text, width) for d in (row[0], row[-1]))
+    below = all(d in row or d.box[1] > bottom - 0.5 * text.height for d in drafts)
+    return row if apart and numbered and below and not any(is_large(d.lines, text) for d in row) else []
 
 
 def _strip(

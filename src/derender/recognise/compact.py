@@ -202,6 +202,7 @@ def _with_formula(result: Result, read: FormulaRead | None) -> Result:
     """A formula's result: the LaTeX, its tokens and what it cost, beside the text that was read."""
     if read is None:
         return result
+    result.text_confidence = result.confidence
     result.latex, result.tokens, result.trace = read.latex, read.tokens, read.trace
     result.status, result.errors = read.status, read.errors
     read.stats.seconds += result.stats.seconds

@@ -78,6 +78,8 @@ class Result:
     """The tower's own (CTC) reading of each line, in the order of Request.lines; raw, hyphens kept."""
     lines: tuple[Quad, ...] = ()
     latex: str | None = None
+    text_confidence: float | None = None
+    """Of a formula's text; `tokens` are those of its LaTeX."""
     html: str | None = None
     otsl: str | None = None
     cells: list[Cell] = field(default_factory=list)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from derender.ingest.frame import in_text_frame
+from derender.ingest.scripts import NEAR, Base, marked
 from derender.ingest.types import Box, TextLine, Word, hull
 
 _IN_ORDER_EM = 1.8
@@ -76,7 +77,9 @@ def _follows(line: _Line, word: Word, box: Box) -> bool:
     if last.hyphen or word.order - last.order > 3:
         return False
     size, core = line.measure(_RECENT)
-    if not (_on_one_line(core, box) and _on_one_line((last_box[1], last_box[3]), box)):
+    # a subscript stands below the superscript before it: only the line itself counts
+    small = word.font_size <= 0.87 * size and last.font_size <= 0.87 * size
+    if not (_on_one_line(core, box) and (small or _on_one_line((last_box[1], last_box[3]), box))):
         return False
     # Either side: right-to-left words follow on the left.
     gap = max(box[0] - last_box[2], last_box[0] - box[2])
@@ -145,11 +148,28 @@ def _text_line(line: _Line) -> TextLine:
         pairs.sort(key=lambda pair: (pair[1][0], pair[0].order))
     words = [pair[0] for pair in pairs]
     boxes = [pair[1] for pair in pairs]
-    text = words[0].text
-    for index in range(1, len(words)):
-        gap = max(boxes[index][0] - boxes[index - 1][2], boxes[index - 1][0] - boxes[index][2])
-        text += _joint(words[index - 1], words[index], gap) + words[index].text
+    base = None if line.vertical or _is_rtl(words) else Base.of([p for w in words for p in w.pieces])
+    text = ""
+    for index, word in enumerate(words):
+        if index:
+            gap = max(boxes[index][0] - boxes[index - 1][2], boxes[index - 1][0] - boxes[index][2])
+            scripted = base is not None and (
+                (gap < NEAR * base.size and _has_script(words[index - 1], word, base))
+                or (gap < 2 * NEAR * base.size and _ends_sentence(words[index - 1], word, base))
+            )
+            text += "" if scripted else _joint(words[index - 1], word, gap)
+        text += marked(word.pieces, base, text) if base and word.pieces else word.text
     return TextLine(text, hull([w.box for w in words]), tuple(words), line_size(words), line.angle)
+
+
+def _has_script(left: Word, right: Word, base: Base) -> bool:
+    """Whether the left word ends or the right word begins with a script."""
+    return any(base.side(p) for p in (*left.pieces[-1:], *right.pieces[:1]))
+
+
+def _ends_sentence(left: Word, right: Word, base: Base) -> bool:
+    """Whether a script stands before punctuation: TeX leaves more room there than between letters."""
+    return right.text in {",", ".", ";", ":", ")"} and any(base.side(p) for p in left.pieces[-1:])
 
 
 def _is_ordered(line: _Line) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from derender.ingest.frame import Frame, address_of, in_text_frame
-from derender.ingest.types import Box, Word, hull
+from derender.ingest.types import Box, Piece, Word, hull
 
 _LIGATURES = {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "\u017ft", 0xFB06: "st"}
 _SOFT_HYPHENS = ("\x02", "\ufffe", "\u00ad")  # how PDFium marks a hyphen at a line's end, and U+00AD itself
@@ -45,6 +45,7 @@ class _Run:
     texts: list[str] = field(default_factory=list)
     tight: list[Box] = field(default_factory=list)
     loose: list[Box] = field(default_factory=list)
+    bases: list[tuple[float, float]] = field(default_factory=list)  # size and baseline
     style: _Style = field(default_factory=_Style)
     size: float = 0.0
     angle: float = 0.0
@@ -127,6 +128,8 @@ class _Extractor:
         rect = raw.FS_RECTF()
         raw.FPDFText_GetLooseCharBox(textpage, index, rect)
         loose = frame.box(rect.left, rect.bottom, rect.right, rect.top)
+        x, y = ctypes.c_double(), ctypes.c_double()
+        raw.FPDFText_GetCharOrigin(textpage, index, x, y)
         matrix = raw.FS_MATRIX()
         raw.FPDFText_GetMatrix(textpage, index, matrix)
         scale = math.hypot(matrix.c, matrix.d) or 1.0
@@ -139,6 +142,7 @@ class _Extractor:
             loose=loose,
             size=raw.FPDFText_GetFontSize(textpage, index) * scale,
             angle=(angle + 180.0) % 360.0 - 180.0,
+            origin=frame.point(x.value, y.value),
             style=style,
             visible=style.visible and not self._covered(address, tight),
             mapping_error=raw.FPDFText_HasUnicodeMapError(textpage, index) == 1,
@@ -196,6 +200,7 @@ class _Char:
     loose: Box
     size: float
     angle: float
+    origin: tuple[float, float]
     style: _Style
     visible: bool
     mapping_error: bool
@@ -233,6 +238,7 @@ def _append(run: _Run, char: _Char) -> None:
     run.texts.append(char.text)
     run.tight.append(char.tight)
     run.loose.append(char.loose)
+    run.bases.append((char.size, in_text_frame((*char.origin, *char.origin), run.angle)[1]))
     run.size = max(run.size, char.size)
     run.visible = run.visible and char.visible
     if char.text not in _SOFT_HYPHENS:
@@ -272,7 +278,21 @@ def _finish(run: _Run, order: int) -> Word:
         angle=run.angle,
         vertical=run.vertical,
         hyphen=hyphen,
+        pieces=_pieces(run, text),
     )
+
+
+def _pieces(run: _Run, text: str) -> tuple[Piece, ...]:
+    """The word's characters by size and baseline; () where they are not the word's text, or lie askew."""
+    if run.vertical or not run.font_ok or "".join(run.texts) != text or abs(run.angle - 90 * round(run.angle / 90)) > 1:
+        return ()
+    out: list[Piece] = []
+    for char, (size, base) in zip(run.texts, run.bases, strict=True):
+        if out and abs(out[-1][1] - size) < 0.05 * size and abs(out[-1][2] - base) < 0.03 * size:
+            out[-1] = (out[-1][0] + char, *out[-1][1:])
+        else:
+            out.append((char, round(size, 2), round(base, 2)))
+    return tuple(out)
 
 
 def _mend_rtl_glyphs(run: _Run) -> list[str]:

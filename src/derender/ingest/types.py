@@ -14,6 +14,8 @@ import numpy.typing as npt
 from derender.errors import UsageError
 
 Box = tuple[float, float, float, float]
+Piece = tuple[str, float, float]
+"""Characters of one size on one baseline: text, font size, baseline in points along the text's own axes (y down)."""
 Image = npt.NDArray[np.uint8]  # (height, width, 3) RGB, or (height, width) where a grey picture is asked for
 
 
@@ -52,7 +54,8 @@ class Word:
     downwards). vertical: upright characters stacked in a column (Chinese and Japanese). visible: False for render
     mode 3 or 7, fully transparent fill, and letters that lie below a picture covering most of the page. font_ok:
     every character has a mapping to Unicode and none is a control, private-use or replacement character. hyphen: the
-    word ends with a hyphen that is there because the line ends.
+    word ends with a hyphen that is there because the line ends. pieces: the text where its size or baseline changes;
+    empty where that is not known (text that lies askew, characters that were rewritten or have no sound mapping).
     """
 
     text: str
@@ -68,6 +71,7 @@ class Word:
     angle: float = 0.0
     vertical: bool = False
     hyphen: bool = False
+    pieces: tuple[Piece, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -239,7 +239,7 @@ class RemotePage(PageInput):
         super().__init__(number, float(answer["width"]), float(answer["height"]), float(answer["dpi"]))
         self._source = source
         self.warnings = [str(text) for text in answer["warnings"]]
-        self._native = [Word(**{**word, "box": tuple(word["box"])}) for word in answer["words"]]
+        self._native = [_word(word) for word in answer["words"]]
         self._pictures: list[Box] = [(b[0], b[1], b[2], b[3]) for b in answer["images"]]
         height, width, _ = answer["shape"]
         self._image = np.frombuffer(pixels, np.uint8).reshape(height, width, 3)
@@ -252,6 +252,12 @@ class RemotePage(PageInput):
 
     def images(self) -> list[Box]:
         return self._pictures
+
+
+def _word(fields: dict[str, Any]) -> Word:
+    """A word as it was before it went through JSON, which knows no tuples."""
+    pieces = tuple((str(t), float(size), float(base)) for t, size, base in fields.get("pieces", ()))
+    return Word(**{**fields, "box": tuple(fields["box"]), "pieces": pieces})
 
 
 def _raise(answer: dict[str, Any]) -> None:

@@ -2,8 +2,8 @@
 
 Unicode's raised and lowered characters where they exist for all of it, otherwise ^{..} or _{..}. A piece is a script
 when it is clearly smaller than the line, clearly off its baseline, and stands right behind a letter, a digit or a
-closing bracket. So small capitals, drop capitals, footnote numbers before their note, ordinals (2nd), numbers in brackets and
-the name of LaTeX stay as they are. Knows no pictures: what is read from pixels has no scripts.
+closing bracket. So small capitals, drop capitals, footnote numbers before their note, ordinals (2nd), numbers in
+brackets and the name of LaTeX stay as they are. Knows no pictures: what is read from pixels has no scripts.
 """
 
 from __future__ import annotations

@@ -274,6 +274,33 @@ def test_figure_that_is_a_grid_of_words_becomes_a_table() -> None:
     assert table.type is RegionType.TABLE and len(table.lines) == 24
 
 
+def ruled_page(cells: list[list[str]]) -> Paper:
+    """Labels at the left, three columns of numbers between rules that do not reach over the labels."""
+    paper = Paper()
+    for y in (300, 340, 340 + PITCH * len(cells)):
+        for x in (400, 530, 660):
+            paper.pen.line((x, y, x + 110, y), "black", 2)
+    for i, row in enumerate(cells):
+        for x, text in zip((100, 420, 550, 680), row, strict=True):
+            paper.row(x, 330 + i * PITCH + (4 if i else 0), text)
+    return paper
+
+
+def test_rows_of_pieces_between_rules_are_a_table() -> None:
+    paper = ruled_page([["Year", "2023", "2024", "2025"], *[[f"Cost {i}", "178", "141", "138"] for i in range(4)]])
+    found = paper.arrange()
+    assert kinds(found) == [("table", 20)]
+
+
+def test_prose_in_two_columns_between_rules_is_no_table() -> None:
+    paper = Paper()
+    for y in (100, 100 + 14 * PITCH):
+        paper.pen.line((90, y, 760, y), "black", 2)
+    paper.block(100, 140, 300, 12)
+    paper.block(450, 140, 300, 12)
+    assert "table" not in [k for k, _ in kinds(paper.arrange())]
+
+
 def test_line_just_outside_a_tight_box_joins_the_region() -> None:
     paper = Paper()
     paper.block(100, 150, 600, 5)

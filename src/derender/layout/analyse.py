@@ -1,7 +1,7 @@
 """The layout stage's entry: from a page picture to regions in reading order, each with its text lines.
 
-find lines -> turn level -> find regions -> mend lines -> assign -> split -> name furniture -> order -> turn back.
-Does not read text.
+find lines -> turn level -> find regions -> mend lines -> find ruled tables -> assign -> split -> name furniture ->
+order -> turn back. Does not read text.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from derender.layout.leaders import join_leaders
 from derender.layout.letters import Letters, find_letters, lone_marks, take_in_bullets
 from derender.layout.merge_lines import join_pieces, lines_from_words, split_bridges
 from derender.layout.order import line_order, reading_order
+from derender.layout.ruled_tables import ruled_tables
 from derender.layout.split import is_bold, split_regions
 from derender.layout.types import (
     DetectedRegion,
@@ -102,6 +103,7 @@ def arrange(
     lines = [ink.measure(line) for line in lines]
     text = page_text(lines)
     size = (float(level.shape[1]), float(level.shape[0]))
+    regions = [*regions, *ruled_tables(lines, regions, text, ink)]
     drafts = assign(lines, regions, text, ink)
     drafts = split_regions(drafts, text, ink)
     drafts = number_formulas(drafts, text)

@@ -120,9 +120,9 @@ def _mostly_text(inner: Sequence[TextLineBox], free: Sequence[TextLineBox], box:
 
     inner: lines in the box; free: those of them that lie in no text region.
     """
-    prose = [line for line in free if _prose(line, free)]
+    paragraphs = [line for line in free if prose(line, free)]
     # A photo of a page: paragraphs whatever surrounds them.
-    if len(prose) >= 6 and sum(area(line.box) for line in prose) > 0.12 * area(box):
+    if len(paragraphs) >= 6 and sum(area(line.box) for line in paragraphs) > 0.12 * area(box):
         return True
     if len(inner) < 4 or sum(intersection(line.box, box) for line in inner) < 0.16 * area(box):
         return False
@@ -137,7 +137,7 @@ def _mostly_text(inner: Sequence[TextLineBox], free: Sequence[TextLineBox], box:
     return bool(np.mean(outside) < 0.02)
 
 
-def _prose(line: TextLineBox, others: Sequence[TextLineBox]) -> bool:
+def prose(line: TextLineBox, others: Sequence[TextLineBox]) -> bool:
     """Whether a line is long and has a line of about its extent directly above or below."""
     if line.vertical or line.width < 10 * line.height:
         return False

@@ -38,4 +38,4 @@ def not_understood(result: Result, lines: Sequence[Box]) -> str:
     signs = sum(not c.isalnum() for c in seen)
     if seen and not (signs > 0.5 * len(seen) and (result.confidence or 0.0) < _UNSURE):
         return ""
-    return f"{len(lines)} lines were found but not understood: their script may be one that cannot be read"
+    return "text was found but not understood: its script may be one that cannot be read"

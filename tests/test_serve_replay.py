@@ -30,11 +30,18 @@ class Timed(EchoRecogniser):
         super().__init__()
         self.seconds = seconds
         self.readings = 0
+        self.modes: list[str] = []
 
     def recognise(self, requests: Iterable[Request | None]) -> Iterator[Result]:
         self.readings += 1
         time.sleep(self.seconds)
-        yield from super().recognise(requests)
+        yield from super().recognise(self._noted(requests))
+
+    def _noted(self, requests: Iterable[Request | None]) -> Iterator[Request | None]:
+        for request in requests:
+            if request is not None and request.decode is not None:
+                self.modes.append(request.decode.mode)
+            yield request
 
 
 def test_each_way_is_read_twice_and_both_kinds_of_seconds_are_told() -> None:
@@ -42,6 +49,7 @@ def test_each_way_is_read_twice_and_both_kinds_of_seconds_are_told() -> None:
     host = EngineHost(lambda: timed)
     try:
         found = host.measure(REQUEST, MODES).result(10)
+        assert timed.modes == ["sliding", "ar"] * 2  # in turns
         assert timed.readings == 4 and [m.result.stats.seconds for m in found] == [0.01, 0.01]
         assert all(0.05 <= m.seconds < 5 for m in found)
     finally:

@@ -91,9 +91,9 @@ def test_a_line_by_tex() -> None:
     from derender.ingest.pdfwords import extract_words
 
     batch = typeset(
-        [r"\text{Let $x_i$, $a_{n+1}$ and $\alpha^2$ be $\leq 10^{-3}$\,m$^2$, H$_2$O.}"], "computer modern"
+        [r"\text{Let $x_i$, $a_{n+1}$ and $\alpha^2$ be $\leq 10^{-3}$\,m$^2$, H$_2$O $\neq$ C.}"], "computer modern"
     )
     assert batch is not None
     page = pypdfium2.PdfDocument(batch.pdf)[0]
     (line,) = words_to_lines(extract_words(page))
-    assert line.text == "Let xᵢ, aₙ₊₁ and α² be ≤ 10⁻³ m², H₂O."
+    assert line.text == "Let xᵢ, aₙ₊₁ and α² be ≤ 10⁻³ m², H₂O ≠ C."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from derender.ingest.types import Box, Piece, Word, hull
 
 _LIGATURES = {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "\u017ft", 0xFB06: "st"}
 _SOFT_HYPHENS = ("\x02", "\ufffe", "\u00ad")  # how PDFium marks a hyphen at a line's end, and U+00AD itself
+_STRUCK = re.compile("\u0338([=∈<>≡≤≥∼⊂⊆])")
 _INVISIBLE_MODES = (3, 7)
 _FIXED_PITCH, _ITALIC, _FORCE_BOLD = 1, 1 << 6, 1 << 18
 _BOLD_WEIGHT = 600
@@ -263,6 +265,8 @@ def _finish(run: _Run, order: int) -> Word:
     if text.endswith("\u00ad"):
         text, hyphen = text[:-1] + "-", True
     text = text.replace("\u00ad", "").translate(_LIGATURES)
+    if "\u0338" in text:  # TeX sets the stroke of an unequal sign before the sign; Unicode has it behind
+        text = _STRUCK.sub(lambda m: unicodedata.normalize("NFC", m[1] + "\u0338"), text)
     text = "".join(c if unicodedata.category(c) != "Cc" else "\ufffd" for c in text)
     return Word(
         text=text,

@@ -20,7 +20,7 @@ from derender.table.learned import decoded_grid
 from derender.table.tokens import PAIR, PLACE, table_tokens
 from derender.table.types import Rule
 from derender.table.vocabulary import encode_tags
-from derender.train.table_data import CLEAN, TableSample, tables
+from derender.train.table_data import CLEAN, TableSample, pointers, tables
 from derender.train.table_encoder import LabelledTable, grid_is_right, label, sample_grid
 
 
@@ -152,8 +152,14 @@ def test_pairs_say_what_the_grid_says() -> None:
 def test_the_grid_is_right_where_it_gives_each_line_its_cell() -> None:
     seen = set()
     for sample, t, _ in whole_tables(60):
-        found = {(c.row, c.rowspan, c.col, c.colspan) for c in sample_grid(sample).cells if c.pieces}
-        truth = {(c.row, c.rowspan, c.col, c.colspan) for c in otsl_to_cells(sample.tokens) if c.text}
+        grid = sample_grid(sample)
+        found = {
+            (c.row, c.rowspan, c.col, c.colspan, frozenset(grid.pieces[n].line for n in c.pieces)) for c in grid.cells
+        }
+        truth = {
+            (c.row, c.rowspan, c.col, c.colspan, frozenset(pointers(c.text))) for c in otsl_to_cells(sample.tokens)
+        }
+        found, truth = ({cell for cell in cells if cell[-1]} for cells in (found, truth))
         assert grid_is_right(t) == (found == truth)
         seen.add(grid_is_right(t))
     assert seen == {True, False}

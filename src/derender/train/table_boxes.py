@@ -39,21 +39,39 @@ def place_table(rng: np.random.Generator, table: Structure) -> Placed:
     gap = float(rng.uniform(0.05, 0.9)) * em * (1.0 if rng.random() < 0.8 else 0.2)
     widths = _column_widths(rng, table, em, pad)
     x_edges = np.concatenate([[0.0], np.cumsum(widths)])
-    wrapped = []
+    wrapped, starts = [], []
+    indent = float(rng.uniform(1.0, 2.5)) * em  # of bulleted items
     for cell in table.cells:
-        room = float(x_edges[cell.col + cell.colspan] - x_edges[cell.col]) - 2 * pad
-        wrapped.append(_wrap([w * em for w in cell.words], max(room, 1.0), SPACE * em))
-    heights = _row_heights(table, [len(w) for w in wrapped], lead, gap)
+        room = float(x_edges[cell.col + cell.colspan] - x_edges[cell.col]) - 2 * pad - (indent if cell.items else 0)
+        rows, first = [], set()
+        for item in np.array_split(np.asarray(cell.words) * em, max(1, cell.items)):
+            first.add(len(rows))
+            rows += _wrap(item.tolist(), max(room, 1.0), SPACE * em)
+        wrapped.append(rows)
+        starts.append(first if cell.items else set())
+    apart = float(rng.uniform(0.0, 0.5)) * lead  # between items
+    counts = [len(w) + max(0, len(s) - 1) * apart / lead for w, s in zip(wrapped, starts, strict=True)]
+    heights = _row_heights(table, counts, lead, gap)
+    if rng.random() < 0.3:
+        heights += _lone(table) * float(rng.uniform(0.3, 1.5)) * lead
+    own_dot = rng.random() < 0.5  # the detector finds bullets as lines of their own
     y_edges = np.concatenate([[0.0], np.cumsum(heights)])
     valign = float(rng.choice([0.0, 0.5, 1.0], p=[0.55, 0.3, 0.15]))
     head_valign = float(rng.choice([0.0, 0.5, 1.0], p=[0.3, 0.3, 0.4]))
     lines: list[tuple[Box, int]] = []
     for number, (cell, rows) in enumerate(zip(table.cells, wrapped, strict=True)):
         x0, x1 = float(x_edges[cell.col]) + pad, float(x_edges[cell.col + cell.colspan]) - pad
-        free = float(y_edges[cell.row + cell.rowspan] - y_edges[cell.row]) - gap - len(rows) * lead
+        free = float(y_edges[cell.row + cell.rowspan] - y_edges[cell.row]) - gap - counts[number] * lead
         y = float(y_edges[cell.row]) + gap / 2 + max(0.0, free) * (head_valign if cell.header else valign)
         for i, width in enumerate(rows):
-            left = _left(rng, table, cell, x0, x1, width, em)
+            left = x0 + indent if cell.items else _left(rng, table, cell, x0, x1, width, em)
+            if i in starts[number]:
+                y += apart if i else 0.0
+                if own_dot:
+                    lines.append(((x0, y + 0.3 * lead, x0 + 0.4 * em, y + 0.7 * lead), number))
+                else:
+                    width += left - x0
+                    left = x0
             lines.append(((left, y + 0.08 * lead, left + width, y + 0.92 * lead), number))
             if cell.mark and i == len(rows) - 1 and rng.random() < 0.3:  # raised, and found as a line of its own
                 lines.append(((left + width + 0.1 * em, y, left + width + 0.5 * em, y + 0.5 * lead), number))
@@ -64,10 +82,13 @@ def place_table(rng: np.random.Generator, table: Structure) -> Placed:
 
 def _column_widths(rng: np.random.Generator, table: Structure, em: float, pad: float) -> np.ndarray:
     longest = np.full(table.cols, 1.0 * em)
+    narrow = rng.random() < 0.5  # headings are broken to the width of what stands below them
     limit = float(rng.uniform(6, 22)) * em
     for cell in table.cells:
         if cell.colspan == 1 and cell.words:
             whole = em * (sum(cell.words) + SPACE * (len(cell.words) - 1))
+            if narrow and cell.header:
+                whole = em * max(cell.words)
             longest[cell.col] = max(longest[cell.col], min(whole, max(limit, em * max(cell.words))))
     spread = rng.uniform(1.0, 1.5) if rng.random() < 0.5 else 1.0
     return longest * spread + 2 * pad
@@ -84,7 +105,17 @@ def _wrap(words: list[float], room: float, space: float) -> list[float]:
     return rows
 
 
-def _row_heights(table: Structure, counts: list[int], lead: float, gap: float) -> np.ndarray:
+def _lone(table: Structure) -> np.ndarray:
+    """1 for rows of the body that hold a single filled cell: headings between rows, which often stand apart."""
+    filled = np.zeros(table.rows)
+    for cell in table.cells:
+        if cell.words:
+            filled[cell.row : cell.row + cell.rowspan] += 1
+    filled[: table.head + 1] = 0
+    return np.asarray(filled == 1, float)
+
+
+def _row_heights(table: Structure, counts: list[float], lead: float, gap: float) -> np.ndarray:
     heights = np.full(table.rows, lead + gap)
     spanning = []
     for cell, count in zip(table.cells, counts, strict=True):

@@ -16,7 +16,8 @@ MAX_ROWS, MAX_COLS = 40, 15
 
 @dataclass(frozen=True)
 class CellPlan:
-    """One cell. words: widths of its words in ems, empty for an empty cell; mark: a footnote mark follows."""
+    """One cell. words: widths of its words in ems, empty for an empty cell; mark: a footnote mark follows; items: how
+    many bulleted items the words make, 0 for running text."""
 
     row: int
     col: int
@@ -25,6 +26,7 @@ class CellPlan:
     header: bool
     words: tuple[float, ...]
     mark: bool = False
+    items: int = 0
 
 
 @dataclass(frozen=True)
@@ -53,13 +55,17 @@ def draw_structure(rng: np.random.Generator) -> Structure:
             aligns.append(("right", "decimal", "centre")[int(rng.integers(3))])  # type: ignore[arg-type]
         else:
             aligns.append("left" if rng.random() < 0.6 else "centre")
+    lists = float(rng.choice([0.0, 0.8], p=[0.9, 0.1]))
     owner = np.full((rows, cols), -1, np.int64)
     cells: list[CellPlan] = []
 
     def put(row: int, col: int, height: int, width: int, words: tuple[float, ...]) -> None:
         owner[row : row + height, col : col + width] = len(cells)
         mark = bool(words) and rng.random() < 0.03
-        cells.append(CellPlan(row, col, height, width, row < head, words, mark))
+        items = (
+            int(rng.integers(1, 1 + len(words) // 3)) if row >= head and len(words) > 5 and rng.random() < lists else 0
+        )
+        cells.append(CellPlan(row, col, height, width, row < head, words, mark and not items, items))
 
     _heading(rng, head, cols, put)
     _row_headings(rng, head, rows, cols, put)

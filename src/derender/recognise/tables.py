@@ -63,7 +63,7 @@ class TableSplitter:
                 )
                 continue
             numbers = [i for i, quads in enumerate(plan.quads) if quads]
-            table = _Table(request, lines, plan, set(numbers), *found)
+            table = _Table(request, lines, plan, set(numbers), found[0] if found else None)
             if not numbers:
                 self.finished.append(_result(table))
                 continue

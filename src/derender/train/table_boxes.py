@@ -39,11 +39,13 @@ def place_table(rng: np.random.Generator, table: Structure) -> Placed:
     gap = float(rng.uniform(0.05, 0.9)) * em * (1.0 if rng.random() < 0.8 else 0.2)
     widths = _column_widths(rng, table, em, pad)
     x_edges = np.concatenate([[0.0], np.cumsum(widths)])
-    wrapped, starts = [], []
+    wrapped: list[list[float]] = []
+    starts: list[set[int]] = []  # of bulleted items, by the line
     indent = float(rng.uniform(1.0, 2.5)) * em  # of bulleted items
     for cell in table.cells:
         room = float(x_edges[cell.col + cell.colspan] - x_edges[cell.col]) - 2 * pad - (indent if cell.items else 0)
-        rows, first = [], set()
+        rows: list[float] = []
+        first: set[int] = set()
         for item in np.array_split(np.asarray(cell.words) * em, max(1, cell.items)):
             first.add(len(rows))
             rows += _wrap(item.tolist(), max(room, 1.0), SPACE * em)

@@ -10,9 +10,11 @@ from derender.ingest.types import Word
 from derender.layout.types import quad_of
 from derender.page import PageWork, place_cells
 from derender.pipeline import fill_region
+from derender.recognise.structure import StructureRead
 from derender.recognise.tables import TableSplitter
-from derender.recognise.types import Image, Quad, Request, Result, TokenOut
+from derender.recognise.types import DecodeStats, Image, Quad, Request, Result, TokenOut
 from derender.table.native import table_from_words
+from derender.table.types import GridCell, TableGrid
 
 WHITE = np.full((120, 300, 3), 255, np.uint8)
 
@@ -70,6 +72,35 @@ def test_a_doubtful_cell_makes_the_table_partial_and_says_where() -> None:
     assert results[-1] is not None
     assert results[-1].status == "partial"
     assert results[-1].errors == ["row 2, column 1: the text goes round in circles"]
+
+
+class Merged:
+    """A structure reader that makes one cell of everything and says so."""
+
+    def read(self, grid: TableGrid, rules: object, size: object, decode: object = None) -> StructureRead:
+        cell = GridCell(0, 0, 1, 1, False, tuple(range(len(grid.pieces))))
+        whole = TableGrid(1, 1, (cell,), grid.pieces, (0.0, float(size[1])), (0.0, float(size[0])))  # type: ignore[index]
+        return StructureRead(whole, status="partial", errors=["all is one"], stats=DecodeStats("exact", 2, 1, 0.5))
+
+
+def test_a_tables_cells_are_those_of_the_structure_reader_and_its_errors_are_told() -> None:
+    splitter = TableSplitter(nothing, Merged)  # type: ignore[arg-type]
+    (part,) = splitter.split([Request("t", ink(BOXES), "table", QUADS)])
+    assert len(part.lines or ()) == 4
+    result = splitter.join(answer(part, "a b c d"))
+    assert result is not None
+    assert [(c.text, c.rowspan, c.colspan) for c in result.cells] == [("a b c d", 1, 1)]
+    assert (result.status, result.errors) == ("partial", ["all is one"])
+    assert (result.stats.forwards, result.stats.seconds) == (1, 0.5)
+
+
+def test_native_words_fill_the_cells_of_the_structure_reader() -> None:
+    words = [word("left", 10, 10, 0), word("right", 90, 10, 1)]
+    image = np.full((60, 200, 3), 255, np.uint8)
+    plain = table_from_words(words, image, (0.0, 0.0), 1.0)
+    merged = table_from_words(words, image, (0.0, 0.0), 1.0, lambda g, r, s: Merged().read(g, r, s).grid)
+    assert [c.text for c in plain.cells] == ["left", "right"]
+    assert [c.text for c in merged.cells] == ["left right"]
 
 
 def test_a_table_without_text_is_an_empty_result() -> None:

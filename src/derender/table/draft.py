@@ -18,10 +18,11 @@ import numpy.typing as npt
 from derender.assemble.otsl import ECEL, FCEL, LCEL, NL, UCEL, XCEL
 from derender.model.prefix import RegionPrefix
 from derender.table.intervals import LineRects, Span, cells_of, line_rects
-from derender.table.tokens import TableTokens
+from derender.table.tokens import GRID_SIGNS, TableTokens
 from derender.table.vocabulary import TABLE_TOKENS, encode_tags
 
 PLACE_VALUES = 16
+TRUST = 1.0  # nats that every relation of the rule-based grid is given; 0 trusts the network alone
 REAL, SEVERAL = 0.0, 0.0  # logits above which a line is of no cell, of several
 F32 = npt.NDArray[np.float32]
 
@@ -50,7 +51,7 @@ def make_draft(tokens: TableTokens, relation_LL8: F32, flag_L3: F32) -> TableDra
     real, several = flag_L3[:, 1] <= REAL, flag_L3[:, 0] > SEVERAL
     if not real.any():
         real = np.ones_like(real)
-    rects = line_rects(relation_LL8, real, box)
+    rects = line_rects(relation_LL8 + TRUST * _grid_says(tokens), real, box)
     cells = cells_of(rects, several, real, box)
     owner = np.zeros((rects.rows, rects.cols), np.int64)
     for k, s in enumerate(cells):
@@ -71,6 +72,14 @@ def make_draft(tokens: TableTokens, relation_LL8: F32, flag_L3: F32) -> TableDra
     return TableDraft(
         tuple(cells), rects.rows, rects.cols, ids, np.asarray(prob, np.float32), sure, _heading(rects, flag_L3, real)
     )
+
+
+def _grid_says(tokens: TableTokens) -> F32:
+    """(L, L, 8) 1 where the rule-based grid has the relation (RELATIONS of model/table_encoder.py), else 0."""
+    sign = tokens.pair_NNP[: tokens.lines, : tokens.lines, GRID_SIGNS]
+    order, strict = sign[..., :2], sign[..., 2:]
+    said = [order > 0.5, abs(order) < 0.5, strict > 0.5, abs(strict) < 0.5]  # each for rows and columns
+    return np.stack([part[..., axis] for axis in range(2) for part in said], -1).astype(np.float32)
 
 
 def _heading(rects: LineRects, flag_L3: F32, real_L: npt.NDArray[np.bool_]) -> int:

@@ -119,7 +119,13 @@ def test_a_formula_is_replayed_as_latex() -> None:
 def run_demo(*arguments: str, **environment: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", "from derender.cli import main; main()", "demo", "--no-browser", *arguments]
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment}
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+        # a shell that runs the tests in the background has them ignore SIGINT, and their children inherit that
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 

@@ -115,9 +115,10 @@ async def _answer(error: ApiError, send: Send) -> None:
 
 def _local_origin(origin: str) -> bool:
     try:
-        return urlsplit(origin).hostname in ("localhost", "127.0.0.1", "::1")
+        host = urlsplit(origin).hostname or ""
     except ValueError:
         return False
+    return (f"[{host}]" if ":" in host else host) in LOCAL_NAMES
 
 
 def _loopback(host: str) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +59,17 @@ def table_tokens(grid: TableGrid, rules: Sequence[Rule], size: tuple[float, floa
     )
 
 
+def pair_signs(rect_N4: npt.NDArray[Any]) -> tuple[F32, F32]:
+    """(..., N, N, 2) twice, for rows and columns: whether the rectangle of i begins before (1), with (0) or after (-1)
+    that of j, and whether it ends before j begins (1), overlaps it (0) or begins after its end (-1). rect_N4
+    (..., N, 4): first and last row, first and last column."""
+    first, last = rect_N4[..., 0::2], rect_N4[..., 1::2]
+    first_i, first_j = first[..., :, None, :], first[..., None, :, :]
+    last_i, last_j = last[..., :, None, :], last[..., None, :, :]
+    order = np.sign(first_j - first_i).astype(np.float32)
+    return order, (last_i < first_j).astype(np.float32) - (first_i > last_j)
+
+
 def _gridded(grid: TableGrid, tokens: int) -> tuple[F32, F32]:
     """(N, F), (N, N, P): the place that the rule-based grid gives to each line, and to each pair; rules have none."""
     lines = len(grid.pieces)
@@ -73,9 +85,7 @@ def _gridded(grid: TableGrid, tokens: int) -> tuple[F32, F32]:
                 min(len(cell.pieces) - 1, 4) / 2, (cell.row + 0.5) / grid.rows, (cell.col + 0.5) / grid.cols,
                 np.log(grid.rows) / 2, np.log(grid.cols) / 2,
             )  # fmt: skip
-    first, last = rect_L4[:, 0::2], rect_L4[:, 1::2]
-    order = np.sign(first[None] - first[:, None])
-    strict = (last[:, None] < first[None]).astype(float) - (first[:, None] > last[None])
+    order, strict = pair_signs(rect_L4)
     same_cell = (cell_L[:, None] == cell_L[None])[..., None]
     pair_NNP = np.zeros((tokens, tokens, 7), np.float32)
     pair_NNP[:lines, :lines] = np.concatenate([order, strict, order == 0, same_cell], -1)

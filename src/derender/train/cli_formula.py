@@ -152,16 +152,10 @@ def export(
     float32: Annotated[bool, typer.Option(help="No int8.")] = False,
 ) -> None:
     """Write the folder that `derender` reads formulas with."""
-    import shutil
-
-    from derender.model.export import export as write
     from derender.train.formula_decoder import calibrate
-    from derender.train.loop import load_decoder
+    from derender.train.reader_export import export_reader
 
-    model = load_decoder(checkpoint)
-    write(model, out, None if float32 else calibrate(model, shards))
-    for name in ("pieces.onnx", "gaps.onnx"):
-        shutil.copyfile(encoder / name, out / name)
+    export_reader(checkpoint, out, None if float32 else calibrate, shards, encoder, ["pieces.onnx", "gaps.onnx"])
 
 
 @app.command(name="eval")
@@ -177,16 +171,13 @@ def evaluate(
     threads: Threads = 2,
 ) -> None:
     """Exact match, edit distance and speed on rendered pictures, by length and font."""
-    from derender.decode.config import MODES, DecodeConfig
-    from derender.errors import UsageError
+    from derender.decode.config import DecodeConfig
     from derender.recognise.formulas import FormulaReader
     from derender.train import formula_eval
     from derender.train.formula_render import load_pictures
 
-    names = [m.strip() for m in modes.split(",")]
-    if unknown := [m for m in names if m not in MODES]:
-        raise UsageError(f"unknown decode mode {unknown[0]!r}: use some of {', '.join(MODES)}")
+    configs = [DecodeConfig(mode=m.strip()) for m in modes.split(",")]  # type: ignore[arg-type]
     found = load_pictures(inputs)[:limit]
     found = formula_eval.degraded(found, harder=harder) if degraded else found
-    readers = {m: FormulaReader(DecodeConfig(mode=m), threads, folder=weights) for m in names}  # type: ignore[arg-type]
+    readers: dict[str, FormulaReader] = {c.mode: FormulaReader(c, threads, folder=weights) for c in configs}
     typer.echo("\n".join(formula_eval.report(formula_eval.evaluate(found, readers))))

@@ -101,15 +101,10 @@ def export(
     float32: Annotated[bool, typer.Option(help="No int8.")] = False,
 ) -> None:
     """Write the folder that `derender` reads tables with."""
-    import shutil
-
-    from derender.model.export import export as write
-    from derender.train.loop import load_decoder
+    from derender.train.reader_export import export_reader
     from derender.train.table_decoder import calibrate
 
-    model = load_decoder(checkpoint)
-    write(model, out, None if float32 else calibrate(model, shards))
-    shutil.copyfile(encoder / "lines.onnx", out / "lines.onnx")
+    export_reader(checkpoint, out, None if float32 else calibrate, shards, encoder, ["lines.onnx"])
 
 
 @app.command(name="eval")
@@ -123,13 +118,10 @@ def evaluate(
     threads: Threads = 1,
 ) -> None:
     """TEDS, TEDS-S and speed on generated tables, one at a time, with the rule-based grid and the encoder's draft."""
-    from derender.decode.config import MODES, DecodeConfig
-    from derender.errors import UsageError
+    from derender.decode.config import DecodeConfig
     from derender.recognise.structure import StructureReader
     from derender.train import table_eval
 
-    names = [m.strip() for m in modes.split(",")]
-    if unknown := [m for m in names if m not in MODES]:
-        raise UsageError(f"unknown decode mode {unknown[0]!r}: use some of {', '.join(MODES)}")
-    readers = {m: StructureReader(DecodeConfig(mode=m), threads, weights) for m in names}  # type: ignore[arg-type]
+    configs = [DecodeConfig(mode=m.strip()) for m in modes.split(",")]  # type: ignore[arg-type]
+    readers: dict[str, StructureReader] = {c.mode: StructureReader(c, threads, weights) for c in configs}
     typer.echo("\n".join(table_eval.report(table_eval.evaluate(seed, count, readers))))

@@ -21,6 +21,7 @@ from derender.document import Cell
 from derender.score.teds import teds, teds_s
 from derender.table.grid import grid_from_lines
 from derender.table.read import table_reading
+from derender.table.types import TableGrid
 from derender.train.table_data import CLEAN, TableSample, pointers, tables
 
 
@@ -44,9 +45,18 @@ def truth_cells(sample: TableSample) -> list[Cell]:
 
 def grid_cells(sample: TableSample) -> list[Cell]:
     """The rule-based grid's cells for the same boxes and rules, texts as in truth_cells."""
-    grid = grid_from_lines(sample.boxes, sample.rules, sample.size)
-    texts = [(_numbers(dict.fromkeys(grid.pieces[p].line for p in cell.pieces)), None) for cell in grid.cells]
+    return numbered(grid_from_lines(sample.boxes, sample.rules, sample.size))
+
+
+def numbered(grid: TableGrid) -> list[Cell]:
+    """A grid's cells, the numbers of their lines as text."""
+    texts = [(line_numbers(grid, cell.pieces), None) for cell in grid.cells]
     return table_reading(grid, [grid.box(cell) for cell in grid.cells], texts).cells
+
+
+def line_numbers(grid: TableGrid, pieces: Iterable[int]) -> str:
+    """The numbers of the lines that pieces of a grid are of, each once, in the pieces' order."""
+    return _numbers(dict.fromkeys(grid.pieces[p].line for p in pieces))
 
 
 def baseline(samples: Iterable[TableSample]) -> list[StyleScore]:

@@ -26,14 +26,14 @@ from torch import Tensor
 from derender.assemble.otsl import otsl_to_cells
 from derender.model.table_encoder import TableEncoder, TableEncoderConfig
 from derender.table.grid import grid_from_lines
-from derender.table.tokens import GRID_SIGNS, MAX_TOKENS, PAIR, PLACE, TableTokens, table_tokens
+from derender.table.tokens import GRID_SIGNS, MAX_TOKENS, PAIR, PLACE, TableTokens, pair_signs, table_tokens
 from derender.table.types import TableGrid
 from derender.train.table_data import TableSample, make_table, pointers
 from derender.train.table_noise import DetectorNoise
 
 I64 = npt.NDArray[np.int64]
 TRAINED_TOKENS = 130  # larger tables cost with the square; what is learned carries over
-GRID_RIGHT = 0.7
+GRID_RIGHT = 0.7  # share of what is drawn: see TableTrainer
 LEAN = 0.12  # degrees that are left when the reader has levelled a crop
 HELD_OUT = 9000  # seeds from here on are measured on and never trained on
 
@@ -78,10 +78,7 @@ def grid_is_right(t: LabelledTable) -> bool:
     """Whether the rule-based grid, as the tokens tell it, puts every line of the table where it belongs."""
     real = np.flatnonzero(t.rect_L4[:, 0] >= 0)
     told_LL4 = np.sign(t.tokens.pair_NNP[..., GRID_SIGNS].astype(np.float32).round(1))[np.ix_(real, real)]
-    first, last = t.rect_L4[real, 0::2], t.rect_L4[real, 1::2]
-    order = np.sign(first[None] - first[:, None])
-    strict = (last[:, None] < first[None]).astype(int) - (first[:, None] > last[None]).astype(int)
-    return bool((told_LL4 == np.concatenate([order, strict], -1)).all())
+    return bool((told_LL4 == np.concatenate(pair_signs(t.rect_L4[real]), -1)).all())
 
 
 def training_noise(rng: np.random.Generator) -> DetectorNoise:
@@ -174,9 +171,7 @@ def collate_tables(tables: Sequence[LabelledTable]) -> TableBatch:
         line[i, :k] = t.rect_L4[:, 0] >= 0
         rect[i, :k] = t.rect_L4
         flags[i, :k] = np.stack([t.several_L, t.rect_L4[:, 0] < 0, t.header_L], 1)
-    first, last = rect[:, :, 0::2], rect[:, :, 1::2]
-    order = 1 + np.sign(first[:, :, None] - first[:, None])
-    strict = 1 - (last[:, :, None] < first[:, None]).astype(int) + (first[:, :, None] > last[:, None]).astype(int)
+    order, strict = (1 - signs for signs in pair_signs(rect))
     arrays = (place, pair, real, line, is_line, flags, order.astype(np.int64), strict.astype(np.int64))
     return TableBatch(*(torch.from_numpy(a) for a in arrays))
 

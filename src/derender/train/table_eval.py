@@ -19,9 +19,9 @@ from derender.recognise.types import DecodeStats
 from derender.score.teds import teds, teds_s
 from derender.table.intervals import Span
 from derender.table.types import TableGrid
-from derender.train.table_baseline import truth_cells
-from derender.train.table_data import TableSample, make_table
-from derender.train.table_encoder import HELD_OUT, sample_grid, training_noise
+from derender.train.table_baseline import line_numbers, numbered, truth_cells
+from derender.train.table_data import TableSample
+from derender.train.table_encoder import HELD_OUT, sample_grid, training_sample
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def held_out_tables(seed: int) -> Iterable[TableSample]:
         raise ValueError(f"seeds below {HELD_OUT} are trained on")
     index = 0
     while True:
-        yield make_table(seed, index, training_noise(np.random.default_rng((seed, index, 5))))
+        yield training_sample(seed, index)
         index += 1
 
 
@@ -70,21 +70,6 @@ def _outcome(
     return Outcome(name, sample.style, teds_s(html, truth), teds(html, truth), s.tokens, s.forwards, s.seconds)
 
 
-def numbered(grid: TableGrid) -> list[Cell]:
-    """The cells, the numbers of their lines as text."""
-    return [
-        Cell(
-            row=c.row,
-            col=c.col,
-            rowspan=c.rowspan,
-            colspan=c.colspan,
-            header=c.header,
-            text=" ".join(str(n) for n in sorted({grid.pieces[p].line for p in c.pieces})),
-        )
-        for c in grid.cells
-    ]
-
-
 def drafted(grid: TableGrid, spans: Sequence[Span], heading: int) -> list[Cell]:
     """The draft's cells, the numbers of their lines as text."""
     return [
@@ -94,7 +79,7 @@ def drafted(grid: TableGrid, spans: Sequence[Span], heading: int) -> list[Cell]:
             rowspan=s.bottom - s.top + 1,
             colspan=s.right - s.left + 1,
             header=s.top < heading,
-            text=" ".join(str(n) for n in sorted({grid.pieces[p].line for p in s.lines})),
+            text=line_numbers(grid, s.lines),
         )
         for s in spans
     ]

@@ -21,7 +21,12 @@ def bench() -> None:
 
 @app.command()
 def speed(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for speed.md, speed.png and speed.json.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", help="Folder for speed.md, speed.png, speed.json (a list of rows) and speed_more.json."
+        ),
+    ],
     inputs: Annotated[
         list[Path] | None, typer.Argument(help="Crops (with their truth beside them as .txt), pages, or folders.")
     ] = None,

@@ -1,4 +1,4 @@
-"""Writes what was measured: speed.json, speed.md, sweep.json, sweep.md. Measures and draws nothing."""
+"""Writes what was measured: speed.json, speed_more.json, speed.md, sweep.json, sweep.md. Measures and draws nothing."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ HEAD = [
 
 
 def write_speed_json(report: SpeedReport, machine: dict[str, Any], model: dict[str, Any], path: Path) -> None:
-    """rows: dictionaries with Row's keys; extras: the same and `variant`; positions: counts by position."""
-    data = {
-        "rows": [row.as_dict() for row in report.rows],
+    """Two files: `path`, a list of dictionaries with Row's keys, and beside it NAME_more.json with what else was found.
+    extras: rows with a `variant`; positions: counts by position."""
+    more = {
         "extras": [{"variant": e.variant, **e.row.as_dict()} for e in report.extras],
         "ctc": {
             "cer": report.ctc_cer,
@@ -58,7 +58,11 @@ def write_speed_json(report: SpeedReport, machine: dict[str, Any], model: dict[s
         "machine": machine,
         "model": model,
     }
-    path.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    for data, where in (
+        ([row.as_dict() for row in report.rows], path),
+        (more, path.with_name(f"{path.stem}_more.json")),
+    ):
+        where.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
 def write_speed_md(report: SpeedReport, machine: dict[str, Any], model: dict[str, Any], path: Path) -> None:

@@ -83,13 +83,52 @@ def decoder(
     out: Out,
     steps: Annotated[int, typer.Option(help="Steps in all.")] = 1500,
     rows: Annotated[int, typer.Option(help="Clean tokens a batch.")] = 1024,
+    lr: Annotated[float, typer.Option(help="Highest learning rate.")] = 1e-3,
+    init: Annotated[Path | None, typer.Option(help="checkpoint.pt to start from.")] = None,
+    hard: Annotated[Path | None, typer.Option(help="Stage II: hard set of `mine`; with --init.")] = None,
+    below: Annotated[float, typer.Option(help="Stage II: consistency under which a table is hard.")] = 0.98,
     seconds: Seconds = None,
     threads: Threads = 2,
 ) -> None:
     """Train the decoder."""
+    from derender.train.mine import HardSet
     from derender.train.table_decoder import train, train_config
 
-    train(shards, out, train_config(steps, rows, threads), seconds)
+    found = HardSet.read(hard, below) if hard else None
+    train(shards, out, train_config(steps, rows, threads, lr), seconds, found, init)
+
+
+@app.command()
+def mine(
+    shards: Annotated[Path, typer.Argument(help="Folder of `features`.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="JSON file to write.")],
+    weights: Annotated[Path | None, typer.Option(help="Folder of an export; default: the packaged weights.")] = None,
+    mode: Annotated[str, typer.Option(help="Decode mode: block or sliding.")] = "block",
+    draws: Annotated[int, typer.Option(min=2, help="Stochastic readings of each table.")] = 4,
+    threads: Threads = 1,
+) -> None:
+    """Stage II, first part: decode every table several times at temperature 1; how consistent they are by TEDS-S."""
+    from rich.console import Console
+    from rich.progress import track
+
+    from derender.errors import InputError
+    from derender.model.runtime_onnx import OnnxRuntime
+    from derender.table.tower import TABLE_WEIGHTS
+    from derender.table.vocabulary import TableVocab
+    from derender.train.mine import write_mined
+    from derender.train.table_mine import mine_tables
+
+    runtime = OnnxRuntime(TableVocab(), weights or TABLE_WEIGHTS, threads)
+    files = sorted(shards.glob("shard-*.npz"))
+    if not files:
+        raise InputError(f"no shards in {shards.name}; make some with `derender train table features`")
+    console = Console(stderr=True)
+    found = []
+    for path in track(files, "mining", console=console, disable=not console.is_terminal):
+        found += mine_tables(path, runtime, mode, draws)
+        write_mined(out, found)
+    for limit in (0.9, 0.95, 0.98, 0.99):
+        typer.echo(f"consistency below {limit}: {sum(m.consistency < limit for m in found)} of {len(found)} tables")
 
 
 @app.command()

@@ -1,16 +1,17 @@
 """Stage II, uncertainty-driven boundary refinement (MinerU-Diffusion, arXiv 2603.22458, eq. 10-15): finds the regions
 that the decoder itself is unsure of.
 
-Each region is decoded `draws` times at temperature 1; its consistency C is the mean pairwise similarity of the texts
-(normalised edit similarity). Regions with C below a threshold are hard; they are trained on again, each with weight
-1 + beta (1 - C), beside a replay of the others (loop.py). Does not train and looks at no ground truth.
+Each region is decoded `draws` times at temperature 1; its consistency C is the mean pairwise similarity of the texts by
+the task's metric (text: normalised edit similarity; tables: TEDS-S, table_mine.py). Regions with C below a threshold
+are hard; they are trained on again, each with weight 1 + beta (1 - C), beside a replay of the others (loop.py). Does
+not train and looks at no ground truth.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -25,6 +26,8 @@ from derender.model.tokens import Vocab
 from derender.train.dataset import load_shard
 
 DRAWS = 4
+Similarity = Callable[[str, str], float]
+"""How alike two decodes are, 0-1."""
 
 
 @dataclass(frozen=True)
@@ -36,26 +39,45 @@ class Mined:
     consistency: float
 
 
-def consistency(texts: Sequence[str]) -> float:
-    """Mean pairwise normalised edit similarity, eq. 11; 1 for fewer than two texts."""
+def edit_similarity(a: str, b: str) -> float:
+    """1 - edit distance / length of the longer text."""
     from rapidfuzz.distance import Levenshtein
 
+    return Levenshtein.normalized_similarity(a, b)
+
+
+def consistency(texts: Sequence[str], similarity: Similarity = edit_similarity) -> float:
+    """Mean pairwise similarity, eq. 11; 1 for fewer than two texts."""
     pairs = list(combinations(texts, 2))
-    return sum(Levenshtein.normalized_similarity(a, b) for a, b in pairs) / len(pairs) if pairs else 1.0
+    return sum(similarity(a, b) for a, b in pairs) / len(pairs) if pairs else 1.0
 
 
 def mine_shard(path: Path, runtime: Any, vocab: Vocab, mode: str, draws: int = DRAWS, batch: int = 16) -> list[Mined]:
     """Consistency of every region of a shard. runtime: OnnxRuntime or TorchRuntime of the weights to be refined."""
     prefixes = [region.prefix for region in load_shard(path, vocab)]
+    return mine_prefixes(path.name, prefixes, runtime, vocab.decode, mode, draws, batch)
+
+
+def mine_prefixes(
+    shard: str,
+    prefixes: Sequence[RegionPrefix],
+    runtime: Any,
+    text_of: Callable[[Sequence[int]], str],
+    mode: str,
+    draws: int = DRAWS,
+    batch: int = 16,
+    similarity: Similarity = edit_similarity,
+) -> list[Mined]:
+    """Consistency of each prefix of a shard. text_of: what `similarity` compares, of the decoded tokens."""
     texts: list[list[str]] = [[] for _ in prefixes]
     for draw in range(draws):
         config = DecodeConfig(mode=mode, temperature=1.0, seed=draw)  # type: ignore[arg-type]
         engine: Engine[RegionPrefix, CompactSeq] = Engine(runtime, config, max_batch=batch)
         for result in engine.run(enumerate(prefixes)):
             if result.status == "failed":
-                raise ModelError(f"a region of {path.name} could not be decoded: {'; '.join(result.errors)}")
-            texts[int(str(result.id))].append(vocab.decode(result.tokens))
-    return [Mined(path.name, i, consistency(t)) for i, t in enumerate(texts)]
+                raise ModelError(f"a region of {shard} could not be decoded: {'; '.join(result.errors)}")
+            texts[int(str(result.id))].append(text_of(result.tokens))
+    return [Mined(shard, i, consistency(t, similarity)) for i, t in enumerate(texts)]
 
 
 def write_mined(path: Path, mined: Sequence[Mined]) -> None:

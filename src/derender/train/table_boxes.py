@@ -51,7 +51,12 @@ def place_table(rng: np.random.Generator, table: Structure) -> Placed:
             rows += _wrap(item.tolist(), max(room, 1.0), SPACE * em)
         wrapped.append(rows)
         starts.append(first if cell.items else set())
+    broken = any(len(w) > 1 for cell, w in zip(table.cells, wrapped, strict=True) if not cell.header)
+    if broken and style not in ("ruled", "rows") and rng.random() < 0.85:  # else nobody could tell lines from rows
+        gap = max(gap, float(rng.uniform(0.3, 1.0)) * em)
     apart = float(rng.uniform(0.0, 0.5)) * lead  # between items
+    if rng.random() < 0.7:
+        apart = min(apart, 0.6 * gap)
     counts = [len(w) + max(0, len(s) - 1) * apart / lead for w, s in zip(wrapped, starts, strict=True)]
     heights = _row_heights(table, counts, lead, gap)
     if rng.random() < 0.3:

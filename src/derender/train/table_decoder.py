@@ -25,7 +25,8 @@ from derender.table.tower import TableTower
 from derender.table.vocabulary import TABLE_TOKENS, TableVocab, encode_tags
 from derender.train.calibrate import activation_scales
 from derender.train.dataset import NoiseConfig, Region, make_chunk
-from derender.train.loop import ShardSet, TrainConfig, Trainer, decoder_of
+from derender.train.loop import ShardSet, TrainConfig, Trainer, decoder_of, load_decoder
+from derender.train.mine import HardSet
 from derender.train.table_data import TableSample
 from derender.train.table_encoder import MAX_TOKENS, sample_grid, training_sample
 
@@ -116,17 +117,32 @@ def calibrate(model: Decoder, shards: Path, count: int = 96) -> dict[str, float]
     return activation_scales(model, [chunks[i : i + 8] for i in range(0, len(chunks), 8)], VOCAB.mask_id)
 
 
-def train_config(steps: int, rows: int, threads: int) -> TrainConfig:
+def train_config(steps: int, rows: int, threads: int, lr: float = 1e-3) -> TrainConfig:
     """The recipe: chunks of 160 tags, a certainty term in the last fifth."""
     noise = NoiseConfig(chunk=160, full=0.5, no_draft=0.02, wrong=0.01, reach_columns=64.0)
     return TrainConfig(
-        steps=steps, rows=rows, warmup=100, ema=0.998, certainty=0.05, threads=threads, noise=noise, save_every=100
+        steps=steps,
+        rows=rows,
+        lr=lr,
+        warmup=100,
+        ema=0.998,
+        certainty=0.05,
+        threads=threads,
+        noise=noise,
+        save_every=100,
     )
 
 
-def train(shards: Path, out: Path, config: TrainConfig, seconds: float | None = None) -> None:
-    """Trains in folder `out`, resuming what is there."""
-    found = TableShards(shards, VOCAB)
+def train(
+    shards: Path,
+    out: Path,
+    config: TrainConfig,
+    seconds: float | None = None,
+    hard: HardSet | None = None,
+    init: Path | None = None,
+) -> None:
+    """Trains in folder `out`, resuming what is there. hard: of stage II; init: checkpoint to start from."""
+    found = TableShards(shards, VOCAB, hard=hard)
     found.refresh()
-    features = found.regions[0].prefix.feature_PF.shape[1]
-    Trainer(new_table_decoder(features), found, config, out).run(seconds)
+    model = load_decoder(init) if init else new_table_decoder(found.regions[0].prefix.feature_PF.shape[1])
+    Trainer(model, found, config, out).run(seconds)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from derender.train.table_encoder import Source
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -18,19 +23,33 @@ Threads = Annotated[int, typer.Option(help="Processor threads.")]
 Seconds = Annotated[float | None, typer.Option(help="Stop after this time; a later run goes on.")]
 Count = Annotated[int, typer.Option(help="Tables a file.")]
 First = Annotated[int, typer.Option(help="Seed of the first file.")]
+Rendered = Annotated[bool, typer.Option(help="Set by Chromium and found by the line detector (needs selenium).")]
 Files = Annotated[int, typer.Option(help="How many files; one that exists is kept.")]
 
 
+@contextmanager
+def _source(rendered: bool) -> Iterator[Source]:
+    from derender.train.table_encoder import training_sample
+    from derender.train.table_render import TableRenderer
+
+    if not rendered:
+        yield training_sample
+        return
+    with TableRenderer() as renderer:
+        yield renderer.sample
+
+
 @app.command()
-def samples(out: Out, count: Count = 2600, first: First = 1, files: Files = 4) -> None:
+def samples(out: Out, count: Count = 2600, first: First = 1, files: Files = 4, rendered: Rendered = False) -> None:
     """Generate tables for the encoder: boxes, ruling lines, the rule-based grid, and which cell each box is of."""
     from derender.train.table_encoder import write_tables
 
     out.mkdir(parents=True, exist_ok=True)
-    for seed in range(first, first + files):
-        path = out / f"tables-{seed:05d}.npz"
-        if not path.exists():
-            typer.echo(f"{path.name}: {write_tables(seed, count, path)} tables")
+    with _source(rendered) as source:
+        for seed in range(first, first + files):
+            path = out / f"{'rendered' if rendered else 'tables'}-{seed:05d}.npz"
+            if not path.exists():
+                typer.echo(f"{path.name}: {write_tables(seed, count, path, source=source)} tables")
 
 
 @app.command()
@@ -64,6 +83,7 @@ def features(
         101
     ),
     files: Files = 2,
+    rendered: Rendered = False,
 ) -> None:
     """Run generated tables through the encoder: the decoder's training shards."""
     from derender.table.tower import TableTower
@@ -71,10 +91,11 @@ def features(
 
     out.mkdir(parents=True, exist_ok=True)
     tower = TableTower(encoder, threads=1)
-    for seed in range(first, first + files):
-        path = out / f"shard-{seed:05d}.npz"
-        if not path.exists():
-            typer.echo(f"{path.name}: {write_features(seed, count, tower, path)} tables")
+    with _source(rendered) as source:
+        for seed in range(first, first + files):
+            path = out / f"shard-{'r' if rendered else ''}{seed:05d}.npz"
+            if not path.exists():
+                typer.echo(f"{path.name}: {write_features(seed, count, tower, path, source=source)} tables")
 
 
 @app.command()
@@ -154,6 +175,7 @@ def evaluate(
     ),
     seed: Annotated[int, typer.Option(help="Seed of the tables; 9000 and above are never trained on.")] = 9001,
     count: Annotated[int, typer.Option(help="How many tables.")] = 200,
+    rendered: Rendered = False,
     threads: Threads = 1,
 ) -> None:
     """TEDS, TEDS-S and speed on generated tables, one at a time, with the rule-based grid and the encoder's draft."""
@@ -163,4 +185,5 @@ def evaluate(
 
     configs = [DecodeConfig(mode=m.strip()) for m in modes.split(",")]  # type: ignore[arg-type]
     readers: dict[str, StructureReader] = {c.mode: StructureReader(c, threads, weights) for c in configs}
-    typer.echo("\n".join(table_eval.report(table_eval.evaluate(seed, count, readers))))
+    with _source(rendered) as source:
+        typer.echo("\n".join(table_eval.report(table_eval.evaluate(seed, count, readers, source))))

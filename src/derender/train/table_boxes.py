@@ -37,6 +37,8 @@ def place_table(rng: np.random.Generator, table: Structure) -> Placed:
     pad = float(rng.uniform(0.3, 0.8) if style == "ruled" else rng.uniform(0.45, 1.5)) * em
     lead = float(rng.uniform(1.1, 1.35)) * em
     gap = float(rng.uniform(0.05, 0.9)) * em * (1.0 if rng.random() < 0.8 else 0.2)
+    if rng.random() < 0.2:  # airy rows
+        gap = float(rng.uniform(0.9, 2.5)) * em
     widths = _column_widths(rng, table, em, pad)
     x_edges = np.concatenate([[0.0], np.cumsum(widths)])
     wrapped: list[list[float]] = []
@@ -97,8 +99,10 @@ def _column_widths(rng: np.random.Generator, table: Structure, em: float, pad: f
             if narrow and cell.header:
                 whole = em * max(cell.words)
             longest[cell.col] = max(longest[cell.col], min(whole, max(limit, em * max(cell.words))))
-    spread = rng.uniform(1.0, 1.5) if rng.random() < 0.5 else 1.0
-    return longest * spread + 2 * pad
+    spread = float(rng.choice([1.0, rng.uniform(1.0, 1.5), rng.uniform(1.5, 3.5)], p=[0.4, 0.35, 0.25]))
+    if rng.random() < 0.25:  # columns of one width, but for the first
+        longest[1:] = longest[1:].max(initial=0.0)
+    return longest * spread + 2 * pad  # wide tables are set to the width of the page
 
 
 def _wrap(words: list[float], room: float, space: float) -> list[float]:
@@ -143,6 +147,8 @@ def _left(
     align = table.aligns[cell.col]
     if cell.colspan > 1 or (cell.header and align != "left"):
         return (x0 + x1 - width) / 2
+    if cell.col == 0 and not cell.header and rng.random() < 0.01:  # a total
+        return max(x0, x1 - width)
     if align == "left":
         indent = em * float(rng.integers(0, 3)) if cell.col == 0 and not cell.header and rng.random() < 0.1 else 0.0
         return x0 + min(indent, max(0.0, x1 - x0 - width))

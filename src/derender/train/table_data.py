@@ -3,20 +3,20 @@
     structure -> boxes -> detector noise -> reading order -> tokens `<fcel> <line 3> <line 4> <ecel> <lcel> <nl>`
 
 Deterministic: sample i of a seed is always the same. Does not make tensors and does not render (a rendered share with
-the real detector's boxes is a thing of its own). Tables lying on their side are left to the reader, which levels them.
+the real detector's boxes is table_render.py). Tables lying on their side are left to the reader, which levels them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from derender.assemble.otsl import ECEL, FCEL, LCEL, NL, UCEL, XCEL
 from derender.document import Box
-from derender.table.types import Rule
+from derender.table.types import Rule, TableGrid
 from derender.train.table_boxes import Style, place_table
 from derender.train.table_noise import DetectorNoise, Line, spoil
 from derender.train.table_structure import Structure, draw_structure
@@ -30,7 +30,7 @@ class TableSample:
     """One table. boxes: detected lines in reading order, pixels, all inside (0, 0, *size); rules: ruling lines; tokens:
     OTSL in which `<line n>` after <fcel> points to boxes[n]; header_rows: rows of heading; stray: boxes that no cell
     points to (noise). A box over several cells is pointed to by each of them; a filled cell all of whose boxes were
-    missed is <ecel>.
+    missed is <ecel>. grid: the rule-based grid where it was made of more than the boxes; they are then its pieces.
     """
 
     size: tuple[float, float]
@@ -42,6 +42,7 @@ class TableSample:
     header_rows: int
     style: Style
     stray: tuple[int, ...] = ()
+    grid: TableGrid | None = None
 
 
 def make_table(seed: int, index: int, noise: DetectorNoise | None = None) -> TableSample:
@@ -58,7 +59,7 @@ def make_table(seed: int, index: int, noise: DetectorNoise | None = None) -> Tab
         Rule(r.x0 + shift[0], r.y0 + shift[1], r.x1 + shift[0], r.y1 + shift[1], r.horizontal, r.thickness)
         for r in rules
     )
-    tokens = _tokens(table, lines)
+    tokens = tokens_of(table, lines)
     stray = tuple(n for n, (_, cells) in enumerate(lines) if not cells)
     return TableSample(size, boxes, moved, tokens, table.rows, table.cols, table.head, placed.style, stray)
 
@@ -103,7 +104,8 @@ def _move(box: Box, x: float, y: float) -> Box:
     return (box[0] + x, box[1] + y, box[2] + x, box[3] + y)
 
 
-def _tokens(table: Structure, lines: list[Line]) -> tuple[str, ...]:
+def tokens_of(table: Structure, lines: Sequence[Line]) -> tuple[str, ...]:
+    """A structure's OTSL with pointers. lines: each with the numbers of its cells."""
     held: list[list[int]] = [[] for _ in table.cells]
     for number, (_, cells) in enumerate(lines):
         for cell in cells:

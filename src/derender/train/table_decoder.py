@@ -28,7 +28,7 @@ from derender.train.dataset import NoiseConfig, Region, make_chunk
 from derender.train.loop import ShardSet, TrainConfig, Trainer, decoder_of, load_decoder
 from derender.train.mine import HardSet
 from derender.train.table_data import TableSample
-from derender.train.table_encoder import MAX_TOKENS, sample_grid, training_sample
+from derender.train.table_encoder import MAX_TOKENS, Source, sample_grid, training_sample
 
 CLASS_WIDTH = 32
 VOCAB = TableVocab()
@@ -39,12 +39,19 @@ def target_ids(sample: TableSample) -> np.ndarray:
     return np.asarray(encode_tags([t for t in sample.tokens if t in TAGS]), np.int64)
 
 
-def write_features(seed: int, count: int, tower: TableTower, out: Path, most: int = MAX_TOKENS) -> int:
-    """One shard of the first `count` tables of a seed; returns how many tables it holds."""
+def write_features(
+    seed: int,
+    count: int,
+    tower: TableTower,
+    out: Path,
+    most: int = MAX_TOKENS,
+    source: Source = training_sample,
+) -> int:
+    """One shard of the first `count` tables of a seed; returns how many tables it holds. source: see write_tables."""
     prefixes: list[RegionPrefix] = []
     targets = []
     for index in range(count):
-        sample = training_sample(seed, index)
+        sample = source(seed, index)
         if 0 < len(sample.boxes) and len(sample.boxes) + len(sample.rules) <= most:
             tokens, feature_ND, draft = tower.read(sample_grid(sample), sample.rules, sample.size)
             prefixes.append(table_prefix(tokens, feature_ND, draft))

@@ -13,7 +13,7 @@ import copy
 import csv
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from derender.train.table_data import TableSample, make_table, pointers
 from derender.train.table_noise import DetectorNoise
 
 I64 = npt.NDArray[np.int64]
+Source = Callable[[int, int], TableSample]
 TRAINED_TOKENS = 130  # larger tables cost with the square; what is learned carries over
 GRID_RIGHT = 0.7  # share of what is drawn: see TableTrainer
 LEAN = 0.12  # degrees that are left when the reader has levelled a crop
@@ -71,7 +72,7 @@ def label(sample: TableSample) -> LabelledTable | None:
 
 def sample_grid(sample: TableSample) -> TableGrid:
     """The rule-based grid of a sample: what the network starts from."""
-    return grid_from_lines(sample.boxes, sample.rules, sample.size)
+    return sample.grid or grid_from_lines(sample.boxes, sample.rules, sample.size)
 
 
 def grid_is_right(t: LabelledTable) -> bool:
@@ -96,12 +97,12 @@ def training_sample(seed: int, index: int) -> TableSample:
     return make_table(seed, index, training_noise(np.random.default_rng((seed, index, 5))))
 
 
-def write_tables(seed: int, count: int, out: Path, most: int = TRAINED_TOKENS) -> int:
+def write_tables(seed: int, count: int, out: Path, most: int = TRAINED_TOKENS, source: Source = training_sample) -> int:
     """One file of the first `count` tables of a seed that have at most `most` tokens; returns how many it holds. Pair
-    values are kept in eight bits: there are thousands a table."""
+    values are kept in eight bits: there are thousands a table. source: makes table `index` of a seed."""
     tables = []
     for index in range(count):
-        sample = training_sample(seed, index)
+        sample = source(seed, index)
         if len(sample.boxes) + len(sample.rules) <= most and (found := label(sample)):
             tables.append(found)
     part = out.with_suffix(".tmp.npz")

@@ -21,7 +21,7 @@ from derender.table.intervals import Span
 from derender.table.types import TableGrid
 from derender.train.table_baseline import line_numbers, numbered, truth_cells
 from derender.train.table_data import TableSample
-from derender.train.table_encoder import HELD_OUT, sample_grid, training_sample
+from derender.train.table_encoder import HELD_OUT, Source, sample_grid, training_sample
 
 
 @dataclass(frozen=True)
@@ -37,20 +37,23 @@ class Outcome:
     seconds: float = 0.0
 
 
-def held_out_tables(seed: int) -> Iterable[TableSample]:
-    """Tables with the noise of training, of a seed that training leaves alone. Raises ValueError for another seed."""
+def held_out_tables(seed: int, source: Source = training_sample) -> Iterable[TableSample]:
+    """Tables with the noise of training, of a seed that training leaves alone. source: makes table `index` of a seed.
+    Raises ValueError for another seed."""
     if seed < HELD_OUT:
         raise ValueError(f"seeds below {HELD_OUT} are trained on")
     index = 0
     while True:
-        yield training_sample(seed, index)
+        yield source(seed, index)
         index += 1
 
 
-def evaluate(seed: int, count: int, readers: dict[str, StructureReader]) -> list[Outcome]:
+def evaluate(
+    seed: int, count: int, readers: dict[str, StructureReader], source: Source = training_sample
+) -> list[Outcome]:
     """All readers on the first `count` tables of a seed that have any text."""
     out: list[Outcome] = []
-    for sample in islice((s for s in held_out_tables(seed) if s.boxes), count):
+    for sample in islice((s for s in held_out_tables(seed, source) if s.boxes), count):
         grid = sample_grid(sample)
         truth = cells_to_html(truth_cells(sample))
         out.append(_outcome("grid", sample, numbered(grid), truth))

@@ -6,6 +6,7 @@ Pages are drawn here; the region detector's answer is given by hand except in th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -424,6 +425,15 @@ def test_whole_stage_reads_two_columns_in_order(analyser: LayoutAnalyser) -> Non
     body = [r for r in page.regions if r.type is TEXT]
     sides = [r.box[0] > 620 for r in body]
     assert page.regions[0].box[3] < 200 and sides == sorted(sides) and {True, False} == set(sides)
+
+
+def test_a_short_display_is_a_formula_and_the_paragraphs_around_it_are_not(analyser: LayoutAnalyser) -> None:
+    image = np.array(PilImage.open(Path(__file__).parent / "data" / "short_formula.png").convert("RGB"))
+    page = analyser.analyse(image, 150 / 72)
+    formulas = [r.box for r in page.regions if r.type is RegionType.FORMULA]
+    assert any(box[1] < 455 < box[3] and box[0] < 640 < box[2] for box in formulas)  # a = b / c
+    wide = [r for r in page.regions if r.box[2] - r.box[0] > 600]
+    assert len(wide) == 2 and all(r.type is not RegionType.FORMULA for r in wide)
 
 
 def test_whole_stage_maps_a_leaning_page_back(analyser: LayoutAnalyser) -> None:

@@ -59,7 +59,8 @@ class RegionDetector:
             raise ModelError(f"the packaged layout model has unknown region kinds: {', '.join(sorted(unknown))}")
         # The library's own session class announces itself on stdout, so only its arithmetic is used.
         self._pre = PPPreProcess(img_size=(800, 608))
-        self._post = PPPostProcess(labels, self.options.region_threshold, 0.5)
+        least = min(self.options.region_threshold, self.options.formula_threshold)
+        self._post = PPPostProcess(labels, least, 0.5)
         self._session = session
 
     def detect(self, image: Image) -> list[DetectedRegion]:
@@ -75,11 +76,14 @@ class RegionDetector:
         boxes, scores, names = self._post(image.shape[:2], x_NCHW, self._session.run(None, {name: x_NCHW}))
         height, width = image.shape[:2]
         regions = []
-        for box, name, score in zip(boxes, names, scores, strict=True):
+        for box, label, score in zip(boxes, names, scores, strict=True):
             x0, x1 = (float(np.clip(box[i], 0, width)) for i in (0, 2))
             y0, y1 = (float(np.clip(box[i], 0, height)) for i in (1, 3))
-            if x1 - x0 >= 4 and y1 - y0 >= 4:
-                regions.append(DetectedRegion(_TYPES[name], (x0, y0, x1, y1), float(score)))
+            kind = _TYPES[label]
+            formula = kind is RegionType.FORMULA
+            enough = self.options.formula_threshold if formula else self.options.region_threshold
+            if x1 - x0 >= 4 and y1 - y0 >= 4 and score >= enough:
+                regions.append(DetectedRegion(kind, (x0, y0, x1, y1), float(score)))
         return drop_duplicates(regions)
 
 

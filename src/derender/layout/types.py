@@ -33,8 +33,9 @@ class LayoutOptions:
     detector's input (line recall on ten pages without the closer look at small print: 0.90 at 5, 0.95 at 6, 0.987 at
     7, 0.998 at 9, at nearly twice the cost of 7). max_side: longest side in pixels of one detector input; a page that
     needs more is cut into tiles. max_tiles: cap on tiles, beyond which the page is shrunk and a warning says so.
-    line_threshold, region_threshold: detectors' scores, 0-1. deskew: pages whose lines lean by more than this many
-    degrees are turned before regions are looked for.
+    line_threshold, region_threshold: detectors' scores, 0-1; formula_threshold: the same of formulas, lower: short
+    ones are seen with little confidence, and what turns out to be words becomes text again (recognise/doubt.py).
+    deskew: pages whose lines lean by more than this many degrees are turned before regions are looked for.
     """
 
     threads: int = 2
@@ -43,6 +44,7 @@ class LayoutOptions:
     max_tiles: int = 16
     line_threshold: float = 0.5
     region_threshold: float = 0.45
+    formula_threshold: float = 0.2
     deskew: float = 0.7
 
     def __post_init__(self) -> None:
@@ -52,7 +54,7 @@ class LayoutOptions:
             raise UsageError(f"layout x_height must lie in 3-40 pixels, not {self.x_height}")
         if self.max_side < 320 or self.max_tiles < 1:
             raise UsageError("layout max_side must be at least 320 pixels and max_tiles at least 1")
-        if not (0 < self.line_threshold < 1 and 0 < self.region_threshold < 1):
+        if not all(0 < t < 1 for t in (self.line_threshold, self.region_threshold, self.formula_threshold)):
             raise UsageError("layout thresholds must lie between 0 and 1")
         if not self.deskew > 0:
             raise UsageError("layout deskew must be above 0 degrees")

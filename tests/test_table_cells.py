@@ -84,7 +84,7 @@ class Merged:
 
 
 def test_a_tables_cells_are_those_of_the_structure_reader_and_its_errors_are_told() -> None:
-    splitter = TableSplitter(nothing, Merged)  # type: ignore[arg-type]
+    splitter = TableSplitter(nothing, Merged())
     (part,) = splitter.split([Request("t", ink(BOXES), "table", QUADS)])
     assert len(part.lines or ()) == 4
     result = splitter.join(answer(part, "a b c d"))

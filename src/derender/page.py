@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,11 @@ from derender.ingest.types import Word
 from derender.layout.crops import crop_region, numbered_formula, region_request
 from derender.layout.types import LayoutRegion, PageLayout, TextLineBox
 from derender.recognise.types import Image, Request, Task
+from derender.table.types import Rule, TableGrid
+
+if TYPE_CHECKING:
+    from derender.recognise.structure import ReadsStructure
+    from derender.table.read import FindStructure
 
 PICTURE_SHARE = 0.02
 """Pictures covering more of a page than this may hold text that its words do not: lines are then detected."""
@@ -53,8 +58,12 @@ class _Word:
     text: str
 
 
-def prepare_page(opened: PageInput, options: ParseOptions, analyser: Any) -> tuple[PageWork, list[Request]]:
+def prepare_page(
+    opened: PageInput, options: ParseOptions, analyser: Any, tables: ReadsStructure | None = None
+) -> tuple[PageWork, list[Request]]:
     """Lays a page out and fills regions that its own words answer for; returns what is left to read.
+
+    tables: reads the structure of tables whose words are known; without it their rule-based grid stands.
 
     Raises PageError when the page cannot be rendered.
     """
@@ -109,7 +118,7 @@ def prepare_page(opened: PageInput, options: ParseOptions, analyser: Any) -> tup
         if own_words:
             _fill_from_words(region, mine, degrees, page)
             if found.type is RegionType.TABLE:
-                _fill_table(region, mine, upright, found.box, degrees, page, k)
+                _fill_table(region, mine, upright, found.box, degrees, page, k, _finder(region, options, tables))
         # a formula's own words say little: its LaTeX is always read from the picture
         formula = found.type is RegionType.FORMULA and options.mode != "text"
         if formula or (not own_words and options.mode != "text" and found.lines):
@@ -222,19 +231,39 @@ def _fill_from_words(region: Region, words: list[Word], degrees: Turn, page: Pag
 
 
 def _fill_table(
-    region: Region, words: list[Word], upright: Image, box: Box, degrees: Turn, page: Page, k: float
+    region: Region,
+    words: list[Word],
+    upright: Image,
+    box: Box,
+    degrees: Turn,
+    page: Page,
+    k: float,
+    find: FindStructure | None,
 ) -> None:
     """Cells, HTML and text of a table from native words and the ruling lines of its picture."""
     from derender.table.native import table_from_words
 
     crop, (x, y) = crop_region(upright, box, 2.0)
-    reading = table_from_words(words, crop, (x / k, y / k), k)
+    reading = table_from_words(words, crop, (x / k, y / k), k, find)
 
     def back(cell_box: Box) -> Box:
         return _round(unturn_box(cell_box, degrees, page.width, page.height))
 
     region.cells = place_cells(reading.cells, back)
     region.html, region.text = reading.html or None, reading.text
+
+
+def _finder(region: Region, options: ParseOptions, tables: ReadsStructure | None) -> FindStructure | None:
+    """What finds the structure of a table whose words are known, and tells the region what had to be repaired."""
+    if tables is None:
+        return None
+
+    def find(grid: TableGrid, rules: Sequence[Rule], size: tuple[float, float]) -> TableGrid:
+        read = tables.read(grid, rules, size, options.decode)
+        region.status, region.errors = read.status, list(read.errors)
+        return read.grid
+
+    return find
 
 
 def place_cells(cells: Sequence[Cell], to_page: Callable[[Box], Box]) -> list[Cell]:

@@ -27,6 +27,7 @@ from derender.ingest.source import open_source, parse_pages
 from derender.ingest.types import ReadOptions
 from derender.page import PageWork, place_cells, prepare_page
 from derender.recognise.doubt import is_words, not_understood
+from derender.recognise.structure import ReadsStructure, SharedStructure
 from derender.recognise.types import Image, Recogniser, Request, Result
 
 OnPage = Callable[[Page, int, int], None]
@@ -66,9 +67,14 @@ class Pipeline:
     """Reads documents one after the other; models are loaded when first needed and kept. Not thread-safe."""
 
     def __init__(
-        self, options: ParseOptions | None = None, recogniser: Recogniser | None = None, analyser: Any = None
+        self,
+        options: ParseOptions | None = None,
+        recogniser: Recogniser | None = None,
+        analyser: Any = None,
+        tables: ReadsStructure | None = None,
     ) -> None:
         self.options = options or ParseOptions()
+        self.tables = tables or SharedStructure(self.options.decode, self.options.threads)
         self._recogniser = recogniser
         self._analyser = analyser
 
@@ -82,7 +88,7 @@ class Pipeline:
         elif self._recogniser is None:
             from derender.recognise.compact import CompactRecogniser
 
-            self._recogniser = CompactRecogniser(o.decode, threads=o.threads, max_batch=o.batch)
+            self._recogniser = CompactRecogniser(o.decode, threads=o.threads, max_batch=o.batch, structure=self.tables)
         return self._recogniser
 
     @property
@@ -147,7 +153,7 @@ class Pipeline:
         except PageError as error:
             return PageWork(failed_page(number, error)), []
         try:
-            return prepare_page(opened, self.options, self.analyser)
+            return prepare_page(opened, self.options, self.analyser, self.tables)
         except ServerError:
             raise  # no other page would fare better
         except (DerenderError, ValueError, MemoryError) as error:

@@ -20,6 +20,7 @@ from derender.layout.types import LayoutOptions, box_of, quad_of
 from derender.model.prefix import RegionPrefix, build_prefix, line_geometry
 from derender.model.runtime_onnx import OnnxRuntime
 from derender.model.tower import HEIGHT, MAX_WIDTH, LineReading, Tower
+from derender.recognise.structure import ReadsStructure, SharedStructure
 from derender.recognise.tables import TableSplitter
 from derender.recognise.types import Image, Quad, Request, Result, TokenOut
 
@@ -46,17 +47,23 @@ class _Work:
 class CompactRecogniser:
     """Implements recognise.types.Recogniser. One object is one set of sessions and caches; not thread-safe.
 
-    threads: of ONNX Runtime; max_batch: regions decoded together; use_draft=False is for the ablation. Raises
-    ModelError when weights are missing.
+    threads: of ONNX Runtime; max_batch: regions decoded together; use_draft=False is for the ablation; structure: reads
+    the structure of tables, by default one of its own. Raises ModelError when weights are missing.
     """
 
     def __init__(
-        self, decode: DecodeConfig = DEFAULT_DECODE, threads: int = 2, max_batch: int = 16, use_draft: bool = True
+        self,
+        decode: DecodeConfig = DEFAULT_DECODE,
+        threads: int = 2,
+        max_batch: int = 16,
+        use_draft: bool = True,
+        structure: ReadsStructure | None = None,
     ) -> None:
         self.tower = Tower(threads=threads)
         self.runtime = OnnxRuntime(self.tower.vocab, threads=threads, use_draft=use_draft)
         self.engine: Engine[RegionPrefix, CompactSeq] = Engine(self.runtime, decode, max_batch=max_batch)
         self.decode, self.threads, self.max_batch = decode, threads, max_batch
+        self.structure = structure or SharedStructure(decode, threads)
         self._formulas: FormulaReader | None = None
         self._detector: LineDetector | None = None
 
@@ -72,7 +79,7 @@ class CompactRecogniser:
         """
         work: dict[str, _Work] = {}
         unread: list[Result] = []
-        tables = TableSplitter(self._detect_table)
+        tables = TableSplitter(self._detect_table, self.structure)
 
         def joined(results: list[Result]) -> Iterator[Result]:
             """What can be given out: whole requests, and tables whose last cell is read."""

@@ -6,10 +6,11 @@ The same engine as for text, on the table reader's own weights. Decoded tags are
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from derender.decode.config import DecodeConfig
 from derender.decode.engine import Engine
@@ -36,6 +37,40 @@ class StructureRead:
     status: Literal["ok", "partial"] = "ok"
     errors: list[str] = field(default_factory=list)
     stats: DecodeStats = field(default_factory=DecodeStats)
+
+
+class ReadsStructure(Protocol):
+    """What makes the table of a rule-based grid; see StructureReader.read."""
+
+    def read(
+        self,
+        grid: TableGrid,
+        rules: Sequence[Rule],
+        size: tuple[float, float],
+        decode: DecodeConfig | None = None,
+    ) -> StructureRead: ...
+
+
+class SharedStructure:
+    """A StructureReader that is loaded at the first table and that several threads may ask: one table at a time."""
+
+    def __init__(self, decode: DecodeConfig, threads: int = 2) -> None:
+        self._decode, self._threads = decode, threads
+        self._reader: StructureReader | None = None
+        self._lock = threading.Lock()
+
+    def read(
+        self,
+        grid: TableGrid,
+        rules: Sequence[Rule],
+        size: tuple[float, float],
+        decode: DecodeConfig | None = None,
+    ) -> StructureRead:
+        """As StructureReader.read. Raises ModelError when weights are missing."""
+        with self._lock:
+            if self._reader is None:
+                self._reader = StructureReader(self._decode, self._threads)
+            return self._reader.read(grid, rules, size, decode)
 
 
 class StructureReader:

@@ -15,7 +15,7 @@ from derender.table.read import CellText, FindStructure, TablePlan, plan_table, 
 from derender.table.types import Rule, TableGrid
 
 if TYPE_CHECKING:
-    from derender.recognise.structure import StructureRead, StructureReader
+    from derender.recognise.structure import ReadsStructure, StructureRead
 
 _MARK = "\x1f"  # between a table's id and a cell's number; no caller's id holds it
 Detect = Callable[[Image], tuple[Quad, ...]]
@@ -37,10 +37,10 @@ class _Table:
 class TableSplitter:
     """Put requests through `split`, what is read through `join`; tables without text come out of `finished`.
 
-    structure: called when there is a first table, gives what reads the structure of tables.
+    structure: reads the structure of tables; without it the rule-based grid stands.
     """
 
-    def __init__(self, detect: Detect, structure: Callable[[], StructureReader] | None = None) -> None:
+    def __init__(self, detect: Detect, structure: ReadsStructure | None = None) -> None:
         self._detect, self._structure = detect, structure
         self._open: dict[str, _Table] = {}
         self.finished: list[Result] = []
@@ -73,9 +73,9 @@ class TableSplitter:
 
     def _find(self, request: Request, found: list[StructureRead]) -> FindStructure | None:
         """What plan_table asks for the structure; its whole answer is put into `found`."""
-        if self._structure is None:
+        reader = self._structure
+        if reader is None:
             return None
-        reader = self._structure()
 
         def find(grid: TableGrid, rules: Sequence[Rule], size: tuple[float, float]) -> TableGrid:
             found.append(reader.read(grid, rules, size, request.decode))

@@ -12,10 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from derender.assemble.files import safe_name, source_meta
+from derender.decode.config import DecodeConfig
 from derender.document import Page
 from derender.errors import InputError, PageError, UsageError
 from derender.ingest.source import parse_pages
 from derender.pipeline import OnPage, Pipeline
+from derender.recognise.structure import SharedStructure
 from derender.recognise.types import Image, Request, Result
 from derender.serve.engine_host import ClientRecogniser, EngineHost
 from derender.serve.limits import ServeSettings
@@ -49,6 +51,7 @@ class DocumentReader:
     def __init__(self, settings: ServeSettings, host: EngineHost, pool: WorkerPool) -> None:
         self.settings, self.host, self.pool = settings, host, pool
         self.analyser = LockedAnalyser(settings.threads)
+        self.tables = SharedStructure(DecodeConfig(), settings.threads)
 
     def open(self, data: bytes, name: str, wanted: ParseParameters) -> RemoteSource:
         """Raises InputError and its kinds."""
@@ -99,7 +102,7 @@ class DocumentReader:
                     f"{asked} pages were asked for, more than the {self.settings.max_pages} allowed: choose with pages"
                 )
             recogniser = ClientRecogniser(self.host, client, options.decode, check, 2 * self.settings.batch)
-            pipeline = Pipeline(options, recogniser, self.analyser)
+            pipeline = Pipeline(options, recogniser, self.analyser, self.tables)
             document = pipeline.parse_source(source, on_page=page_done)
             if document.status == "failed":
                 failed = KilledError if "exceed its memory or time" in " ".join(document.errors) else InputError

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
+from derender.layout.ink import Ink
+from derender.layout.ruled_tables import rule_levels
 from derender.layout.types import box_of, quad_of
 from derender.recognise.types import Quad
 from derender.table.level import level
@@ -153,3 +155,12 @@ def test_a_table_without_lines_and_detector_is_an_error() -> None:
 
 def test_a_picture_without_lines_has_no_cells() -> None:
     assert TableReader(by_centre([], [])).read(np.zeros((9, 9, 3), np.uint8), []).cells == []
+
+
+def test_lines_of_absurd_size_cost_no_memory() -> None:
+    """A damaged PDF gave its words a height of millions of pixels, and the masks' kernels were as large."""
+    image = np.full((200, 300, 3), 255, np.uint8)
+    image[100:102, 10:290] = 0
+    assert find_rules(image, 1e9) == []
+    assert rule_levels(Ink(image), 1e9) == []
+    assert len(rule_levels(Ink(image), 20.0)) == 1

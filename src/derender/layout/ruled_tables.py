@@ -52,6 +52,8 @@ def rule_levels(ink: Ink, height: float) -> list[Box]:
     import cv2
 
     least = max(12, round(2 * height))
+    if least > ink.grey.shape[1]:  # a file may give its words any size; the mask's kernel is as wide as `least`
+        return []
     dark = np.abs(ink.grey.astype(np.int16) - int(np.median(ink.grey))) > 50
     mask = cv2.morphologyEx(dark.astype(np.uint8), cv2.MORPH_OPEN, np.ones((1, least), np.uint8))
     _, _, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)

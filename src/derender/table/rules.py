@@ -30,7 +30,7 @@ def find_rules(image: Image, line_height: float, text: Sequence[Box] = ()) -> li
     """
     import cv2
 
-    if min(image.shape[:2]) < 3:
+    if min(image.shape[:2]) < 3 or line_height > max(image.shape[:2]):
         return []
     gray = cv2.cvtColor(np.ascontiguousarray(image), cv2.COLOR_RGB2GRAY)
     inner, whole = _inside(gray.shape, text, 0.2), _inside(gray.shape, text, 0.0)

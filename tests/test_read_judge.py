@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 from derender.ingest.blank import is_blank
 from derender.ingest.lines import words_to_lines
 from derender.ingest.orient import content_rotation, turn, turn_box, unturn_box, words_rotation
-from derender.ingest.textlayer import judge_words, trustworthy
+from derender.ingest.textlayer import judge_words, near_page, trustworthy
 from derender.ingest.tile import tiles
 from derender.ingest.types import Word
 
@@ -246,3 +246,15 @@ def test_tiles_of_a_wide_strip_and_of_a_page() -> None:
     assert len(tiles(page)) == 1 and tiles(page)[0].image is page
     assert len(tiles(page[:1, :])) >= 1
     assert len(tiles(np.full((40, 420, 3), 255, np.uint8))) == 1  # a single line is not cut
+
+
+def test_words_far_off_the_page_are_left_out_and_huge_boxes_cut() -> None:
+    """A damaged PDF placed words at billions of points; lines are found in bands of height, which took minutes."""
+    good, near = word("good", 10, 10), word("near", -40, 20)
+    far = Word("far", (-2e10, -5e8, -1e10, 1.5e9), 2, 10)
+    huge = Word("huge", (10, -5e8, 90, 1.5e9), 3, 10)
+    kept = near_page([good, near, far, huge], 600, 800)
+    assert [w.text for w in kept] == ["good", "near", "huge"]
+    assert kept[:2] == [good, near]
+    assert kept[2].box == (10, -800, 90, 1600)
+    assert sum(len(line.words) for line in words_to_lines(kept)) == 3

@@ -20,7 +20,7 @@ from derender.ingest.blank import is_blank
 from derender.ingest.lines import words_to_lines
 from derender.ingest.orient import Turn, content_rotation, turn, turn_box, unturn_box, words_rotation
 from derender.ingest.page import PageInput
-from derender.ingest.textlayer import judge_words, trustworthy
+from derender.ingest.textlayer import judge_words, near_page, trustworthy
 from derender.ingest.tile import tiles
 from derender.ingest.types import Word
 from derender.layout.crops import crop_region, numbered_formula, region_request
@@ -91,7 +91,9 @@ def prepare_page(
     upright = turn(image, degrees)
     page.content_rotation = degrees
     k = opened.px_per_pt
-    usable = words if options.mode == "text" or verdict.ok else []
+    usable = near_page(words, opened.width_pt, opened.height_pt) if options.mode == "text" or verdict.ok else []
+    if usable and len(usable) < len(words):
+        page.warnings.append(f"{len(words) - len(usable)} words far off the page were left out")
     boxes = [turn_box(w.box, degrees, opened.width_pt, opened.height_pt) for w in usable]
     pixel_words = [_Word(_scale(b, k), w.text) for w, b in zip(usable, boxes, strict=True)]
     # Lines made from the words' baselines never bridge a gutter; lines made from boxes alone may.

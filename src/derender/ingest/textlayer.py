@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -149,3 +149,16 @@ def _disagreement(words: Sequence[Word], ink: np.ndarray, box: Box) -> str:
 
 def _clip(value: float, limit: int) -> int:
     return int(min(max(value, 0), limit))
+
+
+def near_page(words: Sequence[Word], width: float, height: float) -> list[Word]:
+    """Words not more than a page's size off the page (points), their boxes cut to that. A damaged file may give any
+    size and place; what comes after counts in bands and pixels.
+    """
+    out = []
+    for word in words:
+        x0, y0, x1, y1 = word.box
+        box = (max(x0, -width), max(y0, -height), min(x1, 2 * width), min(y1, 2 * height))
+        if box[0] <= box[2] and box[1] <= box[3]:
+            out.append(word if box == word.box else replace(word, box=box))
+    return out

@@ -97,3 +97,12 @@ def test_several_threads_share_one_reader_that_is_loaded_once(
         t.join()
     assert loaded == [1]
     assert [found[k] for k in range(8)] == [r.tags for r in reads["exact"][:8]]
+
+
+def test_decoded_rows_or_columns_that_the_draft_has_not_are_refused(
+    samples: list[tuple[TableSample, TableGrid]], reads: dict[str, list[StructureRead]]
+) -> None:
+    for mode in ("exact", "sliding"):
+        for read in reads[mode]:
+            assert read.draft is not None
+            assert (read.grid.rows, read.grid.cols) == (read.draft.rows, read.draft.cols)

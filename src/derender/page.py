@@ -29,7 +29,7 @@ from derender.recognise.types import Image, Request, Task
 from derender.table.types import Rule, TableGrid
 
 if TYPE_CHECKING:
-    from derender.recognise.structure import ReadsStructure
+    from derender.recognise.structure import SharedStructure
     from derender.table.read import FindStructure
 
 PICTURE_SHARE = 0.02
@@ -59,7 +59,7 @@ class _Word:
 
 
 def prepare_page(
-    opened: PageInput, options: ParseOptions, analyser: Any, tables: ReadsStructure | None = None
+    opened: PageInput, options: ParseOptions, analyser: Any, tables: SharedStructure | None = None
 ) -> tuple[PageWork, list[Request]]:
     """Lays a page out and fills regions that its own words answer for; returns what is left to read.
 
@@ -255,7 +255,7 @@ def _fill_table(
     region.html, region.text = reading.html or None, reading.text
 
 
-def _finder(region: Region, options: ParseOptions, tables: ReadsStructure | None) -> FindStructure | None:
+def _finder(region: Region, options: ParseOptions, tables: SharedStructure | None) -> FindStructure | None:
     """What finds the structure of a table whose words are known, and tells the region what had to be repaired."""
     if tables is None:
         return None

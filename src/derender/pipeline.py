@@ -27,7 +27,7 @@ from derender.ingest.source import open_source, parse_pages
 from derender.ingest.types import ReadOptions
 from derender.page import PageWork, place_cells, prepare_page
 from derender.recognise.doubt import is_words, not_understood
-from derender.recognise.structure import ReadsStructure, SharedStructure
+from derender.recognise.structure import SharedStructure
 from derender.recognise.types import Image, Recogniser, Request, Result
 
 OnPage = Callable[[Page, int, int], None]
@@ -71,7 +71,7 @@ class Pipeline:
         options: ParseOptions | None = None,
         recogniser: Recogniser | None = None,
         analyser: Any = None,
-        tables: ReadsStructure | None = None,
+        tables: SharedStructure | None = None,
     ) -> None:
         self.options = options or ParseOptions()
         self.tables = tables or SharedStructure(self.options.decode, self.options.threads)

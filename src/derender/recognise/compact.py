@@ -20,7 +20,7 @@ from derender.layout.types import LayoutOptions, box_of, quad_of
 from derender.model.prefix import RegionPrefix, build_prefix, line_geometry
 from derender.model.runtime_onnx import OnnxRuntime
 from derender.model.tower import HEIGHT, MAX_WIDTH, LineReading, Tower
-from derender.recognise.structure import ReadsStructure, SharedStructure
+from derender.recognise.structure import SharedStructure
 from derender.recognise.tables import TableSplitter
 from derender.recognise.types import Image, Quad, Request, Result, TokenOut
 
@@ -57,7 +57,7 @@ class CompactRecogniser:
         threads: int = 2,
         max_batch: int = 16,
         use_draft: bool = True,
-        structure: ReadsStructure | None = None,
+        structure: SharedStructure | None = None,
     ) -> None:
         self.tower = Tower(threads=threads)
         self.runtime = OnnxRuntime(self.tower.vocab, threads=threads, use_draft=use_draft)

@@ -10,15 +10,16 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
+from derender.assemble.otsl import NL
 from derender.decode.config import DecodeConfig
 from derender.decode.engine import Engine
 from derender.model.prefix import RegionPrefix
 from derender.model.rows import CompactSeq
 from derender.model.runtime_onnx import OnnxRuntime
 from derender.recognise.types import DecodeStats
-from derender.table.draft import TableDraft, table_prefix
+from derender.table.draft import TableDraft, table_prefix, tag_names
 from derender.table.learned import decoded_grid
 from derender.table.tokens import MAX_TOKENS
 from derender.table.tower import TABLE_WEIGHTS, TableTower
@@ -37,18 +38,6 @@ class StructureRead:
     status: Literal["ok", "partial"] = "ok"
     errors: list[str] = field(default_factory=list)
     stats: DecodeStats = field(default_factory=DecodeStats)
-
-
-class ReadsStructure(Protocol):
-    """What makes the table of a rule-based grid; see StructureReader.read."""
-
-    def read(
-        self,
-        grid: TableGrid,
-        rules: Sequence[Rule],
-        size: tuple[float, float],
-        decode: DecodeConfig | None = None,
-    ) -> StructureRead: ...
 
 
 class SharedStructure:
@@ -108,6 +97,14 @@ class StructureReader:
         config = decode or self.engine.config
         (decoded,) = self.engine.run([(0, table_prefix(tokens, feature_ND, draft))], lambda _: config)
         tags = [tag for t in decoded.tokens if (tag := self.vocab.piece(t))]
-        found, repairs = decoded_grid(grid, draft, tags, tokens.box_N4[: tokens.lines])
+        chosen = tags if _same_shape(tags, draft) else tag_names(draft.ids_K.tolist())
+        found, repairs = decoded_grid(grid, draft, chosen, tokens.box_N4[: tokens.lines])
         errors = [*decoded.errors, *(f"table structure: {r}" for r in repairs)]
         return StructureRead(found, tags, draft, "partial" if errors else "ok", errors, decoded.stats)
+
+
+def _same_shape(tags: Sequence[str], draft: TableDraft) -> bool:
+    """Whether tags make the draft's rows and columns. Others are seldom a correction, mostly a slip that moves all that
+    follows: the draft, the encoder's own reading, then stands."""
+    rows = [len(row.split()) for row in " ".join(tags).split(NL) if row.strip()]
+    return len(rows) == draft.rows and set(rows) == {draft.cols}

@@ -15,7 +15,7 @@ from derender.table.read import CellText, FindStructure, TablePlan, plan_table, 
 from derender.table.types import Rule, TableGrid
 
 if TYPE_CHECKING:
-    from derender.recognise.structure import ReadsStructure, StructureRead
+    from derender.recognise.structure import SharedStructure, StructureRead
 
 _MARK = "\x1f"  # between a table's id and a cell's number; no caller's id holds it
 Detect = Callable[[Image], tuple[Quad, ...]]
@@ -40,7 +40,7 @@ class TableSplitter:
     structure: reads the structure of tables; without it the rule-based grid stands.
     """
 
-    def __init__(self, detect: Detect, structure: ReadsStructure | None = None) -> None:
+    def __init__(self, detect: Detect, structure: SharedStructure | None = None) -> None:
         self._detect, self._structure = detect, structure
         self._open: dict[str, _Table] = {}
         self.finished: list[Result] = []

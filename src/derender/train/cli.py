@@ -158,26 +158,18 @@ def mine(
     threads: Threads = 1,
 ) -> None:
     """Stage II, first part: read every region several times at temperature 1 and write how consistent the texts are."""
-    from rich.console import Console
-    from rich.progress import track
-
     from derender.errors import InputError
     from derender.model.runtime_onnx import OnnxRuntime
     from derender.model.tower import Tower
-    from derender.train.mine import mine_shard, write_mined
+    from derender.train.mine import hard_counts, mine_files, mine_shard
 
     vocab = Tower(threads=1).vocab
     runtime = OnnxRuntime(vocab, weights, threads=threads)
     files = sorted(shards.glob("shard-*.npz"))[:limit]
     if not files:
         raise InputError(f"no shards in {shards.name}; make some with `derender train data`")
-    console = Console(stderr=True)
-    found = []
-    for path in track(files, "mining", console=console, disable=not console.is_terminal):
-        found += mine_shard(path, runtime, vocab, mode, draws)
-        write_mined(out, found)
-    for below in (0.9, 0.95, 0.98, 0.99):
-        typer.echo(f"consistency below {below}: {sum(m.consistency < below for m in found)} of {len(found)} regions")
+    found = mine_files(files, lambda path: mine_shard(path, runtime, vocab, mode, draws), out)
+    typer.echo(hard_counts(found, "regions"))
 
 
 @app.command("eval")

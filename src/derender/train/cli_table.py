@@ -129,27 +129,19 @@ def mine(
     threads: Threads = 1,
 ) -> None:
     """Stage II, first part: decode every table several times at temperature 1; how consistent they are by TEDS-S."""
-    from rich.console import Console
-    from rich.progress import track
-
     from derender.errors import InputError
     from derender.model.runtime_onnx import OnnxRuntime
     from derender.table.tower import TABLE_WEIGHTS
     from derender.table.vocabulary import TableVocab
-    from derender.train.mine import write_mined
+    from derender.train.mine import hard_counts, mine_files
     from derender.train.table_mine import mine_tables
 
     runtime = OnnxRuntime(TableVocab(), weights or TABLE_WEIGHTS, threads)
     files = sorted(shards.glob("shard-*.npz"))
     if not files:
         raise InputError(f"no shards in {shards.name}; make some with `derender train table features`")
-    console = Console(stderr=True)
-    found = []
-    for path in track(files, "mining", console=console, disable=not console.is_terminal):
-        found += mine_tables(path, runtime, mode, draws)
-        write_mined(out, found)
-    for limit in (0.9, 0.95, 0.98, 0.99):
-        typer.echo(f"consistency below {limit}: {sum(m.consistency < limit for m in found)} of {len(found)} tables")
+    found = mine_files(files, lambda path: mine_tables(path, runtime, mode, draws), out)
+    typer.echo(hard_counts(found, "tables"))
 
 
 @app.command()

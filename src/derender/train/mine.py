@@ -90,6 +90,27 @@ def write_mined(path: Path, mined: Sequence[Mined]) -> None:
     os.replace(temporary, path)
 
 
+def mine_files(files: Sequence[Path], mine: Callable[[Path], list[Mined]], out: Path) -> list[Mined]:
+    """Mines file after file, with a progress bar on a terminal, and writes what is known after each to `out`."""
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    found: list[Mined] = []
+    for path in track(files, "mining", console=console, disable=not console.is_terminal):
+        found += mine(path)
+        write_mined(out, found)
+    return found
+
+
+def hard_counts(mined: Sequence[Mined], what: str) -> str:
+    """How many of `what` lie below several consistencies, a line each."""
+    return "\n".join(
+        f"consistency below {below}: {sum(m.consistency < below for m in mined)} of {len(mined)} {what}"
+        for below in (0.9, 0.95, 0.98, 0.99)
+    )
+
+
 @dataclass(frozen=True)
 class HardSet:
     """What `mine` found, ready for the second stage. below: consistency under which a region is hard; beta: weight of

@@ -30,10 +30,15 @@ class Placed:
     rules: tuple[Rule, ...]
 
 
+def draw_style(rng: np.random.Generator) -> Style:
+    """One of STYLES, as often as print has them."""
+    return STYLES[int(rng.choice(5, p=[0.3, 0.15, 0.25, 0.2, 0.1]))]
+
+
 def place_table(rng: np.random.Generator, table: Structure) -> Placed:
     """Lays a structure out as a typesetter does: words wrapped at the columns' widths, rows as high as they need."""
     em = float(rng.uniform(9, 26))
-    style = STYLES[int(rng.choice(5, p=[0.3, 0.15, 0.25, 0.2, 0.1]))]
+    style = draw_style(rng)
     pad = float(rng.uniform(0.3, 0.8) if style == "ruled" else rng.uniform(0.45, 1.5)) * em
     lead = float(rng.uniform(1.1, 1.35)) * em
     gap = float(rng.uniform(0.05, 0.9)) * em * (1.0 if rng.random() < 0.8 else 0.2)

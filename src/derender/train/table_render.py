@@ -22,7 +22,7 @@ from PIL import Image, ImageFilter
 from derender.document import Box
 from derender.errors import UsageError
 from derender.table.types import Rule, TableGrid
-from derender.train.table_boxes import STYLES, Style
+from derender.train.table_boxes import Style, draw_style
 from derender.train.table_data import TableSample, tokens_of
 from derender.train.table_structure import CellPlan, Structure, draw_structure
 
@@ -66,7 +66,7 @@ class TableRenderer:
         table = draw_structure(rng)
         while len(table.cells) > MOST_CELLS:
             table = draw_structure(rng)
-        style = STYLES[int(rng.choice(5, p=[0.3, 0.15, 0.25, 0.2, 0.1]))]
+        style = draw_style(rng)
         picture, rectangles = self._draw(table_html(rng, table, style))
         image = np.asarray(_spoilt(rng, picture))
         found: list[tuple[TableGrid, Sequence[Rule]]] = []

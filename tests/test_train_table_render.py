@@ -10,7 +10,8 @@ import pytest
 from lxml import html
 
 from derender.train.table_encoder import grid_is_right, label
-from derender.train.table_render import TableRenderer, cells_under, table_html
+from derender.train.table_render import TableRenderer, table_html
+from derender.train.table_seen import cells_under
 from derender.train.table_structure import draw_structure
 
 

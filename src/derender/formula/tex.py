@@ -77,12 +77,18 @@ def compiles(latex: str, seconds: float = 20.0) -> bool:
 def typeset(formulas: Sequence[str], font: str, seconds: float = 600.0) -> TexBatch | None:
     """Typesets formulas as displays; None where TeX gave up or ran past `seconds`. KeyError: an unknown font.
 
-    A formula must be free of dollar signs and \\end{document}; newlines become spaces, so that each is one line of
-    source and an error's line number names it.
+    A formula must be free of dollar signs and \\end{document}.
     """
-    head = _HEAD % MATH_FONTS[font]
+    return typeset_pages(_HEAD % MATH_FONTS[font], [rf"$\displaystyle {f}$" for f in formulas], seconds)
+
+
+def typeset_pages(head: str, pages: Sequence[str], seconds: float = 600.0) -> TexBatch | None:
+    """Sets each source on a page of its own, cut to it. head: all before the first, which loads the package preview.
+
+    Newlines of a source become spaces, so that each is one line of the file and an error's line number names it.
+    """
     first = head.count("\n") + 1
-    rows = [rf"\begin{{preview}}$\displaystyle {' '.join(f.split())}$\end{{preview}}" for f in formulas]
+    rows = [rf"\begin{{preview}}{' '.join(page.split())}\end{{preview}}" for page in pages]
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "f.tex").write_text(head + "\n".join(rows) + "\n\\end{document}\n", encoding="utf-8")
         command = ["pdflatex", "-no-shell-escape", "-interaction=nonstopmode", "f.tex"]
@@ -103,8 +109,8 @@ def typeset(formulas: Sequence[str], font: str, seconds: float = 600.0) -> TexBa
         if not pdf.exists() or not log.exists():
             return None
         text = log.read_text(encoding="utf-8", errors="replace")
-        pages = re.search(r"Output written on .*\((\d+) pages?", text)
-        if pages is None or int(pages.group(1)) != len(formulas):
+        written = re.search(r"Output written on .*\((\d+) pages?", text)
+        if written is None or int(written.group(1)) != len(rows):
             return None
         bad = {int(n) - first for n in _ERROR.findall(text)}
-        return TexBatch(pdf.read_bytes(), tuple(i not in bad for i in range(len(formulas))))
+        return TexBatch(pdf.read_bytes(), tuple(i not in bad for i in range(len(rows))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,16 @@ import typer
 if TYPE_CHECKING:
     from derender.train.table_encoder import Source
 
+
+class Setter(StrEnum):
+    """Who sets the generated tables."""
+
+    none = "none"
+    browser = "browser"
+    tex = "tex"
+
+
+_MARK = {Setter.none: "", Setter.browser: "b", Setter.tex: "t"}
 app = typer.Typer(
     no_args_is_help=True,
     help="Train the table reader: tables are generated as boxes, an encoder says which stand in one row or column, and "
@@ -23,31 +34,42 @@ Threads = Annotated[int, typer.Option(help="Processor threads.")]
 Seconds = Annotated[float | None, typer.Option(help="Stop after this time; a later run goes on.")]
 Count = Annotated[int, typer.Option(help="Tables a file.")]
 First = Annotated[int, typer.Option(help="Seed of the first file.")]
-Rendered = Annotated[bool, typer.Option(help="Set by Chromium and found by the line detector (needs selenium).")]
+By = Annotated[
+    Setter,
+    typer.Option(
+        help="Who sets them: none (boxes alone), a browser (needs Chromium, selenium), or tex (pdflatex); the "
+        "last two are drawn, and found by the line detector."
+    ),
+]
 Files = Annotated[int, typer.Option(help="How many files; one that exists is kept.")]
 
 
 @contextmanager
-def _source(rendered: bool) -> Iterator[Source]:
+def _source(by: Setter) -> Iterator[Source]:
     from derender.train.table_encoder import training_sample
-    from derender.train.table_render import TableRenderer
 
-    if not rendered:
+    if by is Setter.browser:
+        from derender.train.table_render import TableRenderer
+
+        with TableRenderer() as renderer:
+            yield renderer.sample
+    elif by is Setter.tex:
+        from derender.train.table_tex import TableTypesetter
+
+        yield TableTypesetter().sample
+    else:
         yield training_sample
-        return
-    with TableRenderer() as renderer:
-        yield renderer.sample
 
 
 @app.command()
-def samples(out: Out, count: Count = 2600, first: First = 1, files: Files = 4, rendered: Rendered = False) -> None:
+def samples(out: Out, count: Count = 2600, first: First = 1, files: Files = 4, by: By = Setter.none) -> None:
     """Generate tables for the encoder: boxes, ruling lines, the rule-based grid, and which cell each box is of."""
     from derender.train.table_encoder import write_tables
 
     out.mkdir(parents=True, exist_ok=True)
-    with _source(rendered) as source:
+    with _source(by) as source:
         for seed in range(first, first + files):
-            path = out / f"{'rendered' if rendered else 'tables'}-{seed:05d}.npz"
+            path = out / f"tables-{_MARK[by]}{seed:05d}.npz"
             if not path.exists():
                 typer.echo(f"{path.name}: {write_tables(seed, count, path, source=source)} tables")
 
@@ -83,7 +105,7 @@ def features(
         101
     ),
     files: Files = 2,
-    rendered: Rendered = False,
+    by: By = Setter.none,
 ) -> None:
     """Run generated tables through the encoder: the decoder's training shards."""
     from derender.table.tower import TableTower
@@ -91,9 +113,9 @@ def features(
 
     out.mkdir(parents=True, exist_ok=True)
     tower = TableTower(encoder, threads=1)
-    with _source(rendered) as source:
+    with _source(by) as source:
         for seed in range(first, first + files):
-            path = out / f"shard-{'r' if rendered else ''}{seed:05d}.npz"
+            path = out / f"shard-{_MARK[by]}{seed:05d}.npz"
             if not path.exists():
                 typer.echo(f"{path.name}: {write_features(seed, count, tower, path, source=source)} tables")
 
@@ -167,7 +189,7 @@ def evaluate(
     ),
     seed: Annotated[int, typer.Option(help="Seed of the tables; 9000 and above are never trained on.")] = 9001,
     count: Annotated[int, typer.Option(help="How many tables.")] = 200,
-    rendered: Rendered = False,
+    by: By = Setter.none,
     threads: Threads = 1,
 ) -> None:
     """TEDS, TEDS-S and speed on generated tables, one at a time, with the rule-based grid and the encoder's draft."""
@@ -177,5 +199,5 @@ def evaluate(
 
     configs = [DecodeConfig(mode=m.strip()) for m in modes.split(",")]  # type: ignore[arg-type]
     readers: dict[str, StructureReader] = {c.mode: StructureReader(c, threads, weights) for c in configs}
-    with _source(rendered) as source:
+    with _source(by) as source:
         typer.echo("\n".join(table_eval.report(table_eval.evaluate(seed, count, readers, source))))

@@ -2,7 +2,7 @@
 
     structure -> HTML -> Chromium -> picture -> detector, rules, rule-based grid -> which piece stands in which cell
 
-The browser says where each cell's text stands; pieces of detected lines belong to the cells whose text they cover.
+The browser says where each cell's text stands; table_seen.py does the rest.
 Needs Chromium with its driver and the package selenium (not an extra: only this uses it). Deterministic for one version
 of the browser and its fonts. Trains nothing.
 """
@@ -11,24 +11,19 @@ from __future__ import annotations
 
 import io
 import shutil
-from collections.abc import Sequence
-from dataclasses import replace
 from html import escape
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageFilter
+from PIL import Image
 
 from derender.document import Box
 from derender.errors import UsageError
-from derender.table.types import Rule, TableGrid
 from derender.train.table_boxes import Style, draw_style
-from derender.train.table_data import TableSample, tokens_of
-from derender.train.table_structure import CellPlan, Structure, draw_structure
+from derender.train.table_data import TableSample
+from derender.train.table_seen import draw_number, draw_typical, draw_word, seen
+from derender.train.table_structure import CellPlan, Structure
 
-LETTER = 0.5  # of an em
-MOST_CELLS = 220
-_LETTERS = "eeeeeeaaaaaooooiiiiinnnnnrrrrtttttlllssssuudddccmmpphhgbvyfwkxqjz"
 _FONTS = ("serif", "sans-serif", "DejaVu Sans", "Liberation Serif", "Liberation Sans", "Carlito", "Latin Modern Roman")
 _RECTANGLES = """
 const frame = document.getElementById('t').getBoundingClientRect();
@@ -60,38 +55,10 @@ class TableRenderer:
     def sample(self, seed: int, index: int) -> TableSample:
         """Table `index` of `seed`, with the rule-based grid of its picture; its boxes are the grid's pieces. A table
         in which nothing is found has none."""
-        from derender.table.read import detect_lines, plan_table
-
         rng = np.random.default_rng((seed, index, 7))
-        table = draw_structure(rng)
-        while len(table.cells) > MOST_CELLS:
-            table = draw_structure(rng)
+        table = draw_typical(rng)
         style = draw_style(rng)
-        picture, rectangles = self._draw(table_html(rng, table, style))
-        image = np.asarray(_spoilt(rng, picture))
-        found: list[tuple[TableGrid, Sequence[Rule]]] = []
-
-        def keep(grid: TableGrid, rules: Sequence[Rule], size: tuple[float, float]) -> TableGrid:
-            found.append((grid, rules))
-            return grid
-
-        plan_table(image, detect_lines(image, self._detector), keep)
-        grid, rules = found[0] if found else (TableGrid(0, 0), ())
-        grid = replace(grid, pieces=tuple(replace(p, line=k) for k, p in enumerate(grid.pieces)))
-        held = [cells_under(p.box, rectangles) for p in grid.pieces]
-        lines = [(p.box, cells) for p, cells in zip(grid.pieces, held, strict=True)]
-        return TableSample(
-            (float(image.shape[1]), float(image.shape[0])),
-            tuple(p.box for p in grid.pieces),
-            tuple(rules),
-            tokens_of(table, lines),
-            table.rows,
-            table.cols,
-            table.head,
-            style,
-            tuple(k for k, cells in enumerate(held) if not cells),
-            grid,
-        )
+        return seen(rng, *self._draw(table_html(rng, table, style)), table, style, self._detector)
 
     def _draw(self, html: str) -> tuple[Image.Image, list[list[Box]]]:
         from selenium.webdriver.common.by import By
@@ -101,19 +68,6 @@ class TableRenderer:
         rectangles = self._driver.execute_script(_RECTANGLES)
         picture = Image.open(io.BytesIO(element.screenshot_as_png)).convert("RGB")
         return picture, [[(r[0], r[1], r[2], r[3]) for r in cell] for cell in rectangles]
-
-
-def cells_under(box: Box, rectangles: Sequence[Sequence[Box]]) -> tuple[int, ...]:
-    """The cells whose text a box covers: half of the lower one's height, and 30% of the narrower one's width."""
-    out = []
-    for number, rects in enumerate(rectangles):
-        for x0, y0, x1, y1 in rects:
-            across, down = min(box[2], x1) - max(box[0], x0), min(box[3], y1) - max(box[1], y0)
-            narrow, low = min(box[2] - box[0], x1 - x0), min(box[3] - box[1], y1 - y0)
-            if across > 0.3 * narrow and down > 0.5 * low:
-                out.append(number)
-                break
-    return tuple(out)
 
 
 def table_html(rng: np.random.Generator, table: Structure, style: Style) -> str:
@@ -173,33 +127,11 @@ def _align(table: Structure, cell: CellPlan) -> str:
 
 def _content(rng: np.random.Generator, table: Structure, cell: CellPlan) -> str:
     numeric = not cell.header and len(cell.words) == 1 and table.aligns[cell.col] in ("right", "decimal")
-    words = [_number(rng, w) if numeric else _word(rng, w) for w in cell.words]
+    words = [draw_number(rng, w) if numeric else draw_word(rng, w) for w in cell.words]
     if cell.items:
         parts = np.array_split(np.arange(len(words)), cell.items)
         return "<br>".join("• " + escape(" ".join(words[i] for i in part)) for part in parts)
     return escape(" ".join(words)) + ("<sup>a</sup>" if cell.mark else "")
-
-
-def _word(rng: np.random.Generator, width: float) -> str:
-    letters = "".join(rng.choice(list(_LETTERS), max(1, min(14, round(width / LETTER)))))
-    return letters.capitalize() if rng.random() < 0.3 else letters
-
-
-def _number(rng: np.random.Generator, width: float) -> str:
-    digits = "".join(str(d) for d in rng.integers(0, 10, max(1, round(width / LETTER))))
-    if len(digits) > 2 and rng.random() < 0.5:
-        digits = f"{digits[:-2]}.{digits[-2:]}"
-    return ("−" if rng.random() < 0.1 else "") + digits + ("%" if rng.random() < 0.05 else "")
-
-
-def _spoilt(rng: np.random.Generator, picture: Image.Image) -> Image.Image:
-    """Some pictures blurred and packed as a JPEG."""
-    if rng.random() < 0.5:
-        return picture
-    out = picture.filter(ImageFilter.GaussianBlur(float(rng.uniform(0.2, 0.9))))
-    packed = io.BytesIO()
-    out.save(packed, "JPEG", quality=int(rng.integers(30, 90)))
-    return Image.open(packed).convert("RGB")
 
 
 def _browser() -> Any:

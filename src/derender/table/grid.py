@@ -163,16 +163,22 @@ def _lattice_spans(
     verticals = [r for r in rules if not r.horizontal]
     for r, group in enumerate(plan.groups):
         y = float(np.mean([p[0].centre[1] for number in group for p in placed[number]]))
-        for c, s in enumerate(separators):
-            near = [v for v in verticals if abs(v.at - s.x) < 6 + 0.5 * (s.high - s.low)]
-            if not s.ruled or not near or any(v.span[0] - 3 <= y <= v.span[1] + 3 for v in near):
-                continue
-            left = next((x for x in cells if x.top == x.bottom == r and x.right == c), None)
-            right = next((x for x in cells if x.top == x.bottom == r and x.left == c + 1), None)
-            if left and right and not (left.segments and right.segments) and (left.segments or right.segments):
-                left.right = right.right
-                left.segments += right.segments
-                cells.remove(right)
+        open_C = [
+            s.ruled and bool(near) and not any(v.span[0] - 3 <= y <= v.span[1] + 3 for v in near)
+            for s in separators
+            for near in [[v for v in verticals if abs(v.at - s.x) < 6 + 0.5 * (s.high - s.low)]]
+        ]
+        joined = True
+        while joined:  # a filled cell grows over one empty neighbour after the other, to both sides
+            joined = False
+            for c in (c for c, is_open in enumerate(open_C) if is_open):
+                left = next((x for x in cells if x.top == x.bottom == r and x.right == c), None)
+                right = next((x for x in cells if x.top == x.bottom == r and x.left == c + 1), None)
+                if left and right and bool(left.segments) != bool(right.segments):
+                    left.right = right.right
+                    left.segments += right.segments
+                    cells.remove(right)
+                    joined = True
     return cells
 
 

@@ -111,7 +111,7 @@ def test_a_row_left_out_by_a_rule_in_a_ruled_table_is_a_row_span() -> None:
 
 
 def test_a_row_that_no_column_rule_crosses_is_one_cell_however_short_its_text() -> None:
-    lines = [at(50 * c + 10, 20 * r + 5, 25) for r in range(2) for c in range(4)] + [at(85, 45, 30)]
+    lines = [at(50 * c + 10, 20 * r + 5, 25) for r in range(2) for c in range(4)] + [at(110, 45, 30)]
     rules = [level(0, 200, 20 * r) for r in range(4)] + [upright(50 * c, 0, 40) for c in range(1, 4)]
     rules += [upright(0, 0, 60), upright(200, 0, 60)]
     assert places(grid_from_lines(lines, rules, (200, 60)))[8] == (2, 0, 1, 4)

@@ -293,6 +293,29 @@ def test_rows_of_pieces_between_rules_are_a_table() -> None:
     assert kinds(found) == [("table", 20)]
 
 
+def booktabs_page(first: float) -> Paper:
+    """Two rows of a paragraph, a short one in type of the same size that begins at `first`, and a table below it."""
+    paper = Paper()
+    paper.full(100, 150, 600)
+    paper.full(100, 150 + PITCH, 600, start=5)
+    paper.row(first, 150 + 2 * PITCH, "last words")
+    for y in (225, 265, 365):
+        paper.pen.line((100, y, 500, y), "black", 2)
+    for r in range(4):
+        for c in range(3):
+            paper.row(110 + 150 * c, 255 + r * PITCH + (5 if r else 0), f"cell {r}{c}")
+    return paper
+
+
+def test_the_last_row_of_a_paragraph_in_a_tables_box_is_given_back() -> None:
+    seen_regions = (seen(TEXT, (95, 125, 705, 190)), seen(RegionType.TABLE, (95, 193, 505, 370)))
+    text, table = booktabs_page(100).arrange(*seen_regions)
+    assert kinds([text, table]) == [("text", 3), ("table", 12)]
+    assert table.box[1] >= text.box[3] - 1
+    found = booktabs_page(250).arrange(*seen_regions)  # not at the paragraph's edge: a title of the table
+    assert kinds(found) == [("text", 2), ("table", 13)]
+
+
 def test_prose_in_two_columns_between_rules_is_no_table() -> None:
     paper = Paper()
     for y in (100, 100 + 14 * PITCH):

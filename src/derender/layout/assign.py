@@ -48,9 +48,9 @@ def assign(lines: Sequence[TextLineBox], regions: Sequence[DetectedRegion], text
         else:
             drafts[home].lines.append(line)
     drafts = [d for d in drafts if d.lines or d.frame]
+    free = _attach(free, drafts, text)
     for table in [d for d in drafts if d.type is RegionType.TABLE]:
         _give_back(table, drafts, text, ink)
-    free = _attach(free, drafts, text)
     drafts += group_lines(free, [d.box for d in drafts], text)
     return drafts
 
@@ -171,20 +171,20 @@ def _give_back(table: Draft, drafts: Sequence[Draft], text: PageText, ink: Ink) 
     if len(order) < 3 or order[0].vertical:
         return
     line, x0, x1 = order[0], table.box[0], table.box[2]
-    bottom, below = line.box[3], min(other.box[1] for other in order[1:])
-    if below < bottom or not ink.has_rule((x0, bottom, x1, below), 0.8 * (x1 - x0)):
+    middle, below = line.centre[1], order[1].centre[1]  # boxes are high enough to hold a rule beside their letters
+    if below - middle < 0.6 * line.height or not ink.has_rule((x0, middle, x1, below), 0.8 * (x1 - x0)):
         return
     for draft in drafts:
         above = max(draft.lines, key=lambda o: o.centre[1], default=None)
         if draft.type is not RegionType.TEXT or above is None or not alike(line, above, 1.33):
             continue
-        near = 0 < line.centre[1] - above.centre[1] < 1.15 * max(text.pitch, text.height)
+        near = 0 < middle - above.centre[1] < 1.15 * max(text.pitch, text.height)
         if near and abs(line.box[0] - min(o.box[0] for o in draft.lines)) < 0.5 * line.height:
-            if not ink.has_rule((line.box[0], above.box[3], line.box[2], line.box[1]), 0.8 * line.width):
+            if not ink.has_rule((line.box[0], above.centre[1], line.box[2], middle), 0.8 * line.width):
                 table.lines.remove(line)
                 draft.lines.append(line)
                 if table.frame:
-                    table.frame = (*table.frame[:1], max(table.frame[1], bottom), *table.frame[2:])
+                    table.frame = (*table.frame[:1], max(table.frame[1], line.box[3]), *table.frame[2:])
                 return
 
 

@@ -316,6 +316,17 @@ def test_the_last_row_of_a_paragraph_in_a_tables_box_is_given_back() -> None:
     assert kinds(found) == [("text", 2), ("table", 13)]
 
 
+def test_digits_of_a_table_do_not_hide_a_heading() -> None:
+    paper = Paper()
+    paper.row(100, 100, "Rain by station", 27)
+    paper.full(100, 150, 600)
+    for r in range(12):
+        for c in range(5):
+            paper.row(100 + 120 * c, 230 + r * PITCH, "408813")
+    found = paper.arrange(seen(TEXT, (95, 70, 400, 112)), seen(RegionType.TABLE, (95, 205, 700, 580)))
+    assert [kind for kind, _ in kinds(found)] == ["title", "text", "table"]
+
+
 def test_prose_in_two_columns_between_rules_is_no_table() -> None:
     paper = Paper()
     for y in (100, 100 + 14 * PITCH):

@@ -12,7 +12,8 @@ from derender.formula.tex import tex_ready, typeset_pages
 from derender.train import table_tex
 from derender.train.table_encoder import grid_is_right, label
 from derender.train.table_structure import draw_structure
-from derender.train.table_tex import TableTypesetter, black, table_tex as source_of
+from derender.train.table_tex import TableTypesetter, black
+from derender.train.table_tex import table_tex as source_of
 
 
 def test_every_row_of_the_tabular_has_all_columns() -> None:

@@ -101,7 +101,7 @@ def arrange(
         lines = take_in_bullets(letters, lines)
         lines = [*lines, *lone_marks(letters, lines, [r.box for r in regions if r.type in PICTURES])]
     lines = [ink.measure(line) for line in lines]
-    text = page_text(lines)
+    text = page_text(_body(lines, regions))
     size = (float(level.shape[1]), float(level.shape[0]))
     regions = [*regions, *ruled_tables(lines, regions, text, ink)]
     drafts = assign(lines, regions, text, ink)
@@ -113,6 +113,14 @@ def arrange(
     drafts = [drafts[i] for i in order]
     settle_title_block(drafts, text)
     return [_finish(draft, place, text) for place, draft in enumerate(drafts)], len(lines)
+
+
+def _body(lines: list[TextLineBox], regions: Sequence[DetectedRegion]) -> list[TextLineBox]:
+    """Lines outside tables, whose digits say little of small letters; all where next to none is left."""
+    taken = [r.box for r in regions if r.type is RegionType.TABLE]
+    free = [o for o in lines if not any(b[0] < o.centre[0] < b[2] and b[1] < o.centre[1] < b[3] for b in taken)]
+    wide = sum(line.width for line in free) > 20 * median(line.height for line in free) if free else False
+    return free if wide else lines
 
 
 def _finish(draft: Draft, order: int, text: PageText) -> LayoutRegion:

@@ -25,7 +25,7 @@ from derender.layout.leaders import join_leaders
 from derender.layout.letters import Letters, find_letters, lone_marks, take_in_bullets
 from derender.layout.merge_lines import join_pieces, lines_from_words, split_bridges
 from derender.layout.order import line_order, reading_order
-from derender.layout.ruled_tables import ruled_tables
+from derender.layout.ruled_tables import mistaken_tables, ruled_tables
 from derender.layout.split import is_bold, split_regions
 from derender.layout.types import (
     DetectedRegion,
@@ -103,6 +103,7 @@ def arrange(
     lines = [ink.measure(line) for line in lines]
     text = page_text(_body(lines, regions))
     size = (float(level.shape[1]), float(level.shape[0]))
+    regions = mistaken_tables(lines, regions, text, ink)
     regions = [*regions, *ruled_tables(lines, regions, text, ink)]
     drafts = assign(lines, regions, text, ink)
     drafts = split_regions(drafts, text, ink)

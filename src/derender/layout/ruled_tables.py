@@ -1,7 +1,7 @@
-"""Finds tables that the region detector missed: rows of pieces in columns between horizontal rules.
+"""Finds tables that the region detector missed or took for pictures: rows of pieces in columns between level rules.
 
 A rule may be broken up over the columns and need not reach over the labels at the left. Prose between rules is no
-table, nor is anything that overlaps a detected picture. Tables without rules are not looked for.
+table, nor is a drawing, nor anything that overlaps a detected picture. Tables without rules are not looked for.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from derender.document import Box, RegionType
 from derender.layout.assign import prose
 from derender.layout.detect_regions import PICTURES
 from derender.layout.drafts import PageText, rows_of
-from derender.layout.ink import Ink
-from derender.layout.types import DetectedRegion, TextLineBox, hull, intersection, overlap
+from derender.layout.ink import Ink, ink_mask
+from derender.layout.types import DetectedRegion, TextLineBox, area, hull, intersection, overlap, quad_of
 
 _SCORE = 0.5
 _LEAST_ROWS = 3
+_DRAWN = 0.01
 _MOST_LEVELS = 60  # more rules than that are ruled paper or a drawing
 
 
@@ -38,13 +39,66 @@ def ruled_tables(
     start = 0
     while start < len(levels):
         for end in range(len(levels) - 1, start, -1):
-            box = _table_between(levels[start : end + 1], lines, text)
+            box = _table_between(levels[start : end + 1], lines, text, ink)
             if box is not None and not any(intersection(box, b) > 0 for b in taken):
                 found.append(DetectedRegion(RegionType.TABLE, box, _SCORE))
                 start = end
                 break
         start += 1
     return found
+
+
+def mistaken_tables(
+    lines: Sequence[TextLineBox], regions: Sequence[DetectedRegion], text: PageText, ink: Ink
+) -> list[DetectedRegion]:
+    """The regions, in which figures and formulas that are nothing but a table between rules have become tables."""
+    doubtful = [r for r in regions if r.type in (RegionType.FIGURE, RegionType.FORMULA)]
+    if not doubtful or text.height <= 0:
+        return list(regions)
+    levels = rule_levels(ink, text.height)
+    out = []
+    for region in regions:
+        if region in doubtful:
+            x0, y0, x1, y1 = region.box
+            own = [
+                r
+                for r in levels
+                if y0 - 3 < r[1] and r[3] < y1 + 3 and overlap(r[0], r[2], x0, x1) > 0.6 * (r[2] - r[0])
+            ]
+            box = _table_between(own, lines, text, ink) if 2 <= len(own) <= _MOST_LEVELS else None
+            if box is not None and intersection(box, region.box) > max(0.8 * area(box), 0.4 * area(region.box)):
+                beside = [
+                    line
+                    for line in lines
+                    if _within(line, region.box) and not _within(line, box) and box[1] < line.centre[1] < box[3]
+                ]
+                if not beside and _drawn(hull([box, region.box]), lines, text, ink) < _DRAWN:
+                    region = DetectedRegion(RegionType.TABLE, box, region.score)
+        out.append(region)
+    return out
+
+
+def _within(line: TextLineBox, box: Box) -> bool:
+    x, y = line.centre
+    return box[0] <= x <= box[2] and box[1] <= y <= box[3]
+
+
+def _drawn(box: Box, lines: Sequence[TextLineBox], text: PageText, ink: Ink) -> float:
+    """Share of a box that is ink of neither lines nor rules."""
+    import cv2
+
+    mask = ink_mask(ink.crop(box)).astype(np.uint8)
+    least, thick = max(3, round(2 * text.height)), max(5, round(0.4 * text.height))
+    for kernel in ((1, least), (least, 1)):
+        if mask.shape[0] >= kernel[0] and mask.shape[1] >= kernel[1]:
+            rules = cv2.morphologyEx(mask, cv2.MORPH_OPEN, np.ones(kernel, np.uint8))
+            filled = cv2.morphologyEx(rules, cv2.MORPH_OPEN, np.ones((thick, thick), np.uint8))
+            mask &= 1 - cv2.dilate(rules - filled, np.ones((3, 3), np.uint8))
+    left, top = max(0, round(box[0])), max(0, round(box[1]))
+    for line in lines:
+        a, b, c, d = (round(v) for v in (line.box[0] - left, line.box[1] - top, line.box[2] - left, line.box[3] - top))
+        mask[max(0, b - 1) : max(0, d + 2), max(0, a - 1) : max(0, c + 2)] = 0
+    return float(mask.mean()) if mask.size else 0.0
 
 
 def rule_levels(ink: Ink, height: float) -> list[Box]:
@@ -80,7 +134,7 @@ class _Row:
         return median(piece.centre[1] for piece in self.pieces)
 
 
-def _table_between(levels: Sequence[Box], lines: Sequence[TextLineBox], text: PageText) -> Box | None:
+def _table_between(levels: Sequence[Box], lines: Sequence[TextLineBox], text: PageText, ink: Ink) -> Box | None:
     """The box of the table whose rules `levels` are, or None when there is none: its rules share width, and most rows
     between them have pieces in columns."""
     left, right = min(r[0] for r in levels), max(r[2] for r in levels)
@@ -91,21 +145,57 @@ def _table_between(levels: Sequence[Box], lines: Sequence[TextLineBox], text: Pa
     inside = [line for line in level if left - text.height < line.centre[0] < right + text.height]
     if any(line.vertical for line in inside):
         return None
-    rows = [_Row(row) for row in rows_of(inside)]
-    labels = [line for line in level if line not in inside and _is_label(line, rows, left, level)]
+    rows = _rows(inside, text, ink)
+    labels = [line for line in level if line not in inside and _is_label(line, rows, left, lines)]
     if len(labels) >= 0.5 * len(rows):
         inside = inside + labels
-        rows = [_Row(row) for row in rows_of(inside)]
-    several = [row for row in rows if _in_columns(row.pieces, text.height)]
-    if len(several) < _LEAST_ROWS or len(several) < 0.6 * len(rows):
-        return None
-    if sum(prose(line, inside) for line in inside) > 0.2 * len(inside) or not _recur(several, text.height):
+        rows = _rows(inside, text, ink)
+    if not _are_a_table(rows, text):
         return None
     inside += _heading(levels[0], lines)
     box = hull([line.box for line in inside] + list(levels))
     if any(intersection(box, line.box) > 0.3 * line.width * line.height for line in lines if line not in inside):
         return None
     return box
+
+
+def _rows(lines: Sequence[TextLineBox], text: PageText, ink: Ink) -> list[_Row]:
+    """Rows of pieces from left to right. Cut at wide gaps: a line of native words may run over several columns."""
+    pieces = []
+    for line in lines:
+        x0, y0, x1, y1 = line.box
+        start = x0
+        for a, b in [*ink.blank_columns(line.box, 0.8 * text.height), (x1, x1)]:
+            if a - start > 2:
+                box = (start, y0, a, y1)
+                pieces.append(line if a >= x1 and start <= x0 else TextLineBox(quad_of(box), box))
+            start = b
+    return [_Row(sorted(row, key=lambda piece: piece.box[0])) for row in rows_of(pieces)]
+
+
+def _are_a_table(rows: Sequence[_Row], text: PageText) -> bool:
+    """Whether most rows have pieces in columns, or go on below a piece of such a row, and few are but prose."""
+    several = [row for row in rows if _in_columns(row.pieces, text.height)]
+    if len(several) < max(_LEAST_ROWS, 0.3 * len(rows)) or not _recur(several, text.height):
+        return False
+    first = min(row.pieces[0].box[0] for row in several) + text.height
+    pieces = [piece for row in rows for piece in row.pieces]
+    is_prose = {id(piece): prose(piece, pieces) for piece in pieces}
+    follow = prosy = 0
+    above: _Row | None = None
+    for row in rows:
+        if row in several:
+            above = row
+        elif above and all(
+            p.box[0] > first and any(abs(p.box[0] - q.box[0]) < 0.5 * text.height for q in above.pieces)
+            for p in row.pieces
+        ):
+            follow += 1
+            continue
+        prosy += all(is_prose[id(piece)] for piece in row.pieces)
+    if sum(is_prose.values()) > 0.4 * len(pieces):
+        return False
+    return len(several) + follow >= 0.6 * len(rows) and prosy <= 0.2 * len(rows)
 
 
 def _is_label(line: TextLineBox, rows: Sequence[_Row], left: float, others: Sequence[TextLineBox]) -> bool:

@@ -316,6 +316,36 @@ def test_the_last_row_of_a_paragraph_in_a_tables_box_is_given_back() -> None:
     assert kinds(found) == [("text", 2), ("table", 13)]
 
 
+def remarks_page() -> Paper:
+    """A title row and three of label, number and remark; two of the remarks go on in a second row."""
+    paper = Paper()
+    for y in (190, 228, 390):
+        paper.pen.line((100, y, 700, y), "black", 2)
+    paper.pen.line((230, 190, 230, 390), "black", 2)
+    for k, (label, words) in enumerate([("Town", "Meters"), ("Ash", "12"), ("", ""), ("Brook", "8"), ("Cold", "21")]):
+        y = 218 + k * PITCH + (10 if k else 0)
+        if label:
+            paper.row(110, y, label)
+            paper.row(240, y, words)
+            paper.row(330, y, "some remark of the writer on it")
+    paper.row(330, 218 + 2 * PITCH + 10, "which goes on below")
+    paper.row(330, 218 + 5 * PITCH + 10, "and on")
+    return paper
+
+
+def test_a_figure_that_is_nothing_but_a_table_between_rules_becomes_one() -> None:
+    for kind in (FIGURE, RegionType.FORMULA):
+        (table,) = remarks_page().arrange(seen(kind, (90, 180, 710, 410)))
+        assert table.type is RegionType.TABLE
+
+
+def test_a_figure_with_a_drawing_beside_its_words_stays_one() -> None:
+    paper = remarks_page()
+    paper.pen.ellipse((560, 230, 690, 380), fill="gray")
+    (figure,) = paper.arrange(seen(FIGURE, (90, 180, 710, 410)))
+    assert figure.type is FIGURE
+
+
 def test_digits_of_a_table_do_not_hide_a_heading() -> None:
     paper = Paper()
     paper.row(100, 100, "Rain by station", 27)

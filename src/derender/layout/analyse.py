@@ -14,7 +14,7 @@ from statistics import median
 import numpy as np
 
 from derender.document import Box, RegionType
-from derender.layout.assign import assign
+from derender.layout.assign import assign, inside
 from derender.layout.detect_lines import LineDetector
 from derender.layout.detect_regions import PICTURES, RegionDetector
 from derender.layout.drafts import Draft, PageText, page_text, weighted_median
@@ -25,7 +25,7 @@ from derender.layout.leaders import join_leaders
 from derender.layout.letters import Letters, find_letters, lone_marks, take_in_bullets
 from derender.layout.merge_lines import join_pieces, lines_from_words, split_bridges
 from derender.layout.order import line_order, reading_order
-from derender.layout.ruled_tables import mistaken_tables, ruled_tables
+from derender.layout.ruled_tables import settle_tables
 from derender.layout.split import is_bold, split_regions
 from derender.layout.types import (
     DetectedRegion,
@@ -103,8 +103,7 @@ def arrange(
     lines = [ink.measure(line) for line in lines]
     text = page_text(_body(lines, regions))
     size = (float(level.shape[1]), float(level.shape[0]))
-    regions = mistaken_tables(lines, regions, text, ink)
-    regions = [*regions, *ruled_tables(lines, regions, text, ink)]
+    regions = settle_tables(lines, regions, text, ink)
     drafts = assign(lines, regions, text, ink)
     drafts = split_regions(drafts, text, ink)
     drafts = number_formulas(drafts, text)
@@ -119,7 +118,7 @@ def arrange(
 def _body(lines: list[TextLineBox], regions: Sequence[DetectedRegion]) -> list[TextLineBox]:
     """Lines outside tables, whose digits say little of small letters; all where next to none is left."""
     taken = [r.box for r in regions if r.type is RegionType.TABLE]
-    free = [o for o in lines if not any(b[0] < o.centre[0] < b[2] and b[1] < o.centre[1] < b[3] for b in taken)]
+    free = [o for o in lines if not any(inside(o, b) for b in taken)]
     wide = sum(line.width for line in free) > 20 * median(line.height for line in free) if free else False
     return free if wide else lines
 

@@ -14,7 +14,7 @@ import numpy as np
 from derender.document import Box, RegionType
 from derender.layout.detect_regions import PICTURES
 from derender.layout.drafts import Draft, PageText, rows_of
-from derender.layout.ink import Ink, ink_mask
+from derender.layout.ink import Ink, ink_mask, without_lines
 from derender.layout.types import DetectedRegion, TextLineBox, area, hull, intersection, overlap
 
 _PRIORITY = {
@@ -101,9 +101,9 @@ def _settle_figures(lines: list[TextLineBox], regions: list[DetectedRegion], ink
     result = []
     for region in regions:
         if region.type is RegionType.FIGURE:
-            inner = [line for line in lines if _inside(line, region.box)]
+            inner = [line for line in lines if inside(line, region.box)]
             texts = [r.box for r in regions if r.type not in PICTURES]
-            free = [line for line in inner if not any(_inside(line, b) for b in texts)]
+            free = [line for line in inner if not any(inside(line, b) for b in texts)]
             if _mostly_text(inner, free, region.box, ink):
                 if _is_grid(inner):
                     result.append(DetectedRegion(RegionType.TABLE, region.box, region.score))
@@ -112,7 +112,8 @@ def _settle_figures(lines: list[TextLineBox], regions: list[DetectedRegion], ink
     return result
 
 
-def _inside(line: TextLineBox, box: Box) -> bool:
+def inside(line: TextLineBox, box: Box) -> bool:
+    """Whether a line's centre lies in a box."""
     x, y = line.centre
     return box[0] <= x <= box[2] and box[1] <= y <= box[3]
 
@@ -128,14 +129,7 @@ def _mostly_text(inner: Sequence[TextLineBox], free: Sequence[TextLineBox], box:
         return True
     if len(inner) < 4 or sum(intersection(line.box, box) for line in inner) < 0.16 * area(box):
         return False
-    crop = ink.crop(box)
-    outside = ink_mask(crop).copy()
-    left, top = max(0, round(box[0])), max(0, round(box[1]))
-    for line in inner:
-        x0, y0, x1, y1 = (
-            int(v) for v in (line.box[0] - left, line.box[1] - top, line.box[2] - left, line.box[3] - top)
-        )
-        outside[max(0, y0) : y1 + 1, max(0, x0) : x1 + 1] = False
+    outside = without_lines(ink_mask(ink.crop(box)), box, inner)
     return bool(np.mean(outside) < 0.02)
 
 

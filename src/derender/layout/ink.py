@@ -5,6 +5,7 @@ Works on an upright grey picture with lines that are nearly level. Does not find
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -93,6 +94,18 @@ class Ink:
         dark = np.abs(crop.astype(np.float32) - background) > 50
         rows = np.flatnonzero([longest_run(row) >= least for row in dark])
         return 0 < len(rows) <= max(4, crop.shape[0] // 2)
+
+
+def without_lines(mask: Mask, box: Box, lines: Sequence[TextLineBox]) -> Mask:
+    """A copy of the mask of a box (`ink_mask` of its crop) in which all that lies in the lines' boxes is blank."""
+    out = mask.copy()
+    left, top = max(0, round(box[0])), max(0, round(box[1]))
+    for line in lines:
+        x0, y0, x1, y1 = (
+            int(v) for v in (line.box[0] - left, line.box[1] - top, line.box[2] - left, line.box[3] - top)
+        )
+        out[max(0, y0) : max(0, y1 + 1), max(0, x0) : max(0, x1 + 1)] = False
+    return out
 
 
 def longest_run(row: npt.NDArray[Any]) -> int:

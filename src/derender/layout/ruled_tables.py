@@ -13,26 +13,35 @@ from statistics import median
 import numpy as np
 
 from derender.document import Box, RegionType
-from derender.layout.assign import prose
+from derender.layout.assign import inside, prose
 from derender.layout.detect_regions import PICTURES
 from derender.layout.drafts import PageText, rows_of
-from derender.layout.ink import Ink, ink_mask
+from derender.layout.ink import Ink, ink_mask, without_lines
 from derender.layout.types import DetectedRegion, TextLineBox, area, hull, intersection, overlap, quad_of
 
 _SCORE = 0.5
 _LEAST_ROWS = 3
-_DRAWN = 0.01
+_DRAWN = 0.01  # share of a table that is ink of neither text nor rules
 _MOST_LEVELS = 60  # more rules than that are ruled paper or a drawing
 
 
-def ruled_tables(
+def settle_tables(
     lines: Sequence[TextLineBox], regions: Sequence[DetectedRegion], text: PageText, ink: Ink
 ) -> list[DetectedRegion]:
-    """Tables between rules, none of which overlaps a detected figure, table or formula. All in pixels of `ink`."""
+    """The regions, in which figures and formulas that are nothing but a table between rules have become tables, and
+    after them the tables between rules that overlap no figure, table or formula. All in pixels of `ink`."""
     if text.height <= 0:
-        return []
+        return list(regions)
+    levels = rule_levels(ink, text.height)
+    settled = [_table_of(region, levels, lines, text, ink) or region for region in regions]
+    return [*settled, *_missed(levels, lines, settled, text, ink)]
+
+
+def _missed(
+    levels: Sequence[Box], lines: Sequence[TextLineBox], regions: Sequence[DetectedRegion], text: PageText, ink: Ink
+) -> list[DetectedRegion]:
     taken = [r.box for r in regions if r.type in PICTURES]
-    levels = [r for r in rule_levels(ink, text.height) if not any(intersection(_thick(r), b) > 0 for b in taken)]
+    levels = [r for r in levels if not any(intersection(_thick(r), b) > 0 for b in taken)]
     found: list[DetectedRegion] = []
     if len(levels) > _MOST_LEVELS:
         return found
@@ -48,39 +57,23 @@ def ruled_tables(
     return found
 
 
-def mistaken_tables(
-    lines: Sequence[TextLineBox], regions: Sequence[DetectedRegion], text: PageText, ink: Ink
-) -> list[DetectedRegion]:
-    """The regions, in which figures and formulas that are nothing but a table between rules have become tables."""
-    doubtful = [r for r in regions if r.type in (RegionType.FIGURE, RegionType.FORMULA)]
-    if not doubtful or text.height <= 0:
-        return list(regions)
-    levels = rule_levels(ink, text.height)
-    out = []
-    for region in regions:
-        if region in doubtful:
-            x0, y0, x1, y1 = region.box
-            own = [
-                r
-                for r in levels
-                if y0 - 3 < r[1] and r[3] < y1 + 3 and overlap(r[0], r[2], x0, x1) > 0.6 * (r[2] - r[0])
-            ]
-            box = _table_between(own, lines, text, ink) if 2 <= len(own) <= _MOST_LEVELS else None
-            if box is not None and intersection(box, region.box) > max(0.8 * area(box), 0.4 * area(region.box)):
-                beside = [
-                    line
-                    for line in lines
-                    if _within(line, region.box) and not _within(line, box) and box[1] < line.centre[1] < box[3]
-                ]
-                if not beside and _drawn(hull([box, region.box]), lines, text, ink) < _DRAWN:
-                    region = DetectedRegion(RegionType.TABLE, box, region.score)
-        out.append(region)
-    return out
-
-
-def _within(line: TextLineBox, box: Box) -> bool:
-    x, y = line.centre
-    return box[0] <= x <= box[2] and box[1] <= y <= box[3]
+def _table_of(
+    region: DetectedRegion, levels: Sequence[Box], lines: Sequence[TextLineBox], text: PageText, ink: Ink
+) -> DetectedRegion | None:
+    """The table that a figure or formula is nothing but; captions and notes above and below it are left out."""
+    if region.type not in (RegionType.FIGURE, RegionType.FORMULA):
+        return None
+    x0, y0, x1, y1 = region.box
+    own = [r for r in levels if y0 - 3 < r[1] and r[3] < y1 + 3 and overlap(r[0], r[2], x0, x1) > 0.6 * (r[2] - r[0])]
+    box = _table_between(own, lines, text, ink) if 2 <= len(own) <= _MOST_LEVELS else None
+    if box is None or intersection(box, region.box) <= max(0.8 * area(box), 0.4 * area(region.box)):
+        return None
+    beside = any(
+        inside(line, region.box) and not inside(line, box) and box[1] < line.centre[1] < box[3] for line in lines
+    )
+    if beside or _drawn(hull([box, region.box]), lines, text, ink) >= _DRAWN:
+        return None
+    return DetectedRegion(RegionType.TABLE, box, region.score)
 
 
 def _drawn(box: Box, lines: Sequence[TextLineBox], text: PageText, ink: Ink) -> float:
@@ -94,11 +87,8 @@ def _drawn(box: Box, lines: Sequence[TextLineBox], text: PageText, ink: Ink) -> 
             rules = cv2.morphologyEx(mask, cv2.MORPH_OPEN, np.ones(kernel, np.uint8))
             filled = cv2.morphologyEx(rules, cv2.MORPH_OPEN, np.ones((thick, thick), np.uint8))
             mask &= 1 - cv2.dilate(rules - filled, np.ones((3, 3), np.uint8))
-    left, top = max(0, round(box[0])), max(0, round(box[1]))
-    for line in lines:
-        a, b, c, d = (round(v) for v in (line.box[0] - left, line.box[1] - top, line.box[2] - left, line.box[3] - top))
-        mask[max(0, b - 1) : max(0, d + 2), max(0, a - 1) : max(0, c + 2)] = 0
-    return float(mask.mean()) if mask.size else 0.0
+    left = without_lines(mask.astype(bool), box, lines)
+    return float(left.mean()) if left.size else 0.0
 
 
 def rule_levels(ink: Ink, height: float) -> list[Box]:

@@ -163,11 +163,7 @@ def _lattice_spans(
     verticals = [r for r in rules if not r.horizontal]
     for r, group in enumerate(plan.groups):
         y = float(np.mean([p[0].centre[1] for number in group for p in placed[number]]))
-        open_C = [
-            s.ruled and bool(near) and not any(v.span[0] - 3 <= y <= v.span[1] + 3 for v in near)
-            for s in separators
-            for near in [[v for v in verticals if abs(v.at - s.x) < 6 + 0.5 * (s.high - s.low)]]
-        ]
+        open_C = [_is_open(s, verticals, y) for s in separators]
         joined = True
         while joined:  # a filled cell grows over one empty neighbour after the other, to both sides
             joined = False
@@ -180,6 +176,12 @@ def _lattice_spans(
                     cells.remove(right)
                     joined = True
     return cells
+
+
+def _is_open(s: Separator, verticals: Sequence[Rule], y: float) -> bool:
+    """Whether a separator's rule is drawn elsewhere but not at height y."""
+    near = [v for v in verticals if abs(v.at - s.x) < 6 + 0.5 * (s.high - s.low)]
+    return s.ruled and bool(near) and not any(v.span[0] - 3 <= y <= v.span[1] + 3 for v in near)
 
 
 def _row_spans(cells: list[_Cell], plan: RowPlan, rules: Sequence[Rule]) -> list[_Cell]:

@@ -166,9 +166,7 @@ def _left(
 def _rules(
     rng: np.random.Generator, table: Structure, style: Style, x_edges: np.ndarray, y_edges: np.ndarray
 ) -> list[Rule]:
-    owner = np.zeros((table.rows, table.cols), np.int64)
-    for number, cell in enumerate(table.cells):
-        owner[cell.row : cell.row + cell.rowspan, cell.col : cell.col + cell.colspan] = number
+    owner = table.owner()
     thick = float(rng.uniform(1, 3))
     rules: list[Rule] = []
     if style in ("unruled", "zebra"):
@@ -189,14 +187,14 @@ def _rules(
                     trim = 0.04 * (b - a) * float(rng.integers(0, 2))
                     rules.append(_level(a + trim, b - trim, float(y_edges[border]), thick))
             continue
-        rules += [_level(float(x_edges[a]), float(x_edges[b]), float(y_edges[border]), thick) for a, b in _runs(open_C)]
+        rules += [_level(float(x_edges[a]), float(x_edges[b]), float(y_edges[border]), thick) for a, b in runs(open_C)]
     if style == "ruled":
         for border in range(table.cols + 1):
             outer = border in (0, table.cols)
             if outer and not closed:
                 continue
             open_R = np.ones(table.rows, bool) if outer else owner[:, border - 1] != owner[:, border]
-            for a, b in _runs(open_R):
+            for a, b in runs(open_R):
                 x = float(x_edges[border])
                 rules.append(Rule(x, float(y_edges[a]), x, float(y_edges[b]), False, thick))
     return rules
@@ -206,7 +204,7 @@ def _level(x0: float, x1: float, y: float, thickness: float) -> Rule:
     return Rule(x0, y, x1, y, True, thickness)
 
 
-def _runs(flags: np.ndarray) -> list[tuple[int, int]]:
+def runs(flags: np.ndarray) -> list[tuple[int, int]]:
     """(start, stop) of the stretches that are true."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
     return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]

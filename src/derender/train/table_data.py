@@ -110,11 +110,8 @@ def tokens_of(table: Structure, lines: Sequence[Line]) -> tuple[str, ...]:
     for number, (_, cells) in enumerate(lines):
         for cell in cells:
             held[cell].append(number)
-    owner = np.zeros((table.rows, table.cols), np.int64)
-    for number, plan in enumerate(table.cells):
-        owner[plan.row : plan.row + plan.rowspan, plan.col : plan.col + plan.colspan] = number
     tokens: list[str] = []
-    for r, row in enumerate(owner.tolist()):
+    for r, row in enumerate(table.owner().tolist()):
         for c, number in enumerate(row):
             plan = table.cells[number]
             if (plan.row, plan.col) == (r, c):

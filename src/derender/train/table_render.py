@@ -21,7 +21,7 @@ from derender.document import Box
 from derender.errors import UsageError
 from derender.train.table_boxes import Style, draw_style
 from derender.train.table_data import TableSample
-from derender.train.table_seen import draw_number, draw_typical, draw_word, seen
+from derender.train.table_seen import draw_typical, draw_words, seen
 from derender.train.table_structure import CellPlan, Structure
 
 _FONTS = ("serif", "sans-serif", "DejaVu Sans", "Liberation Serif", "Liberation Sans", "Carlito", "Latin Modern Roman")
@@ -126,11 +126,9 @@ def _align(table: Structure, cell: CellPlan) -> str:
 
 
 def _content(rng: np.random.Generator, table: Structure, cell: CellPlan) -> str:
-    numeric = not cell.header and len(cell.words) == 1 and table.aligns[cell.col] in ("right", "decimal")
-    words = [draw_number(rng, w) if numeric else draw_word(rng, w) for w in cell.words]
+    words = draw_words(rng, table, cell)
     if cell.items:
-        parts = np.array_split(np.arange(len(words)), cell.items)
-        return "<br>".join("• " + escape(" ".join(words[i] for i in part)) for part in parts)
+        return "<br>".join("• " + escape(" ".join(part)) for part in np.array_split(words, cell.items))
     return escape(" ".join(words)) + ("<sup>a</sup>" if cell.mark else "")
 
 

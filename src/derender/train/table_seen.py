@@ -20,7 +20,7 @@ from derender.document import Box
 from derender.table.types import Rule, TableGrid
 from derender.train.table_boxes import Style
 from derender.train.table_data import TableSample, tokens_of
-from derender.train.table_structure import Structure, draw_structure
+from derender.train.table_structure import CellPlan, Structure, draw_structure
 
 if TYPE_CHECKING:
     from derender.layout.detect_lines import LineDetector
@@ -91,12 +91,18 @@ def cells_under(box: Box, rectangles: Sequence[Sequence[Box]]) -> tuple[int, ...
     return tuple(out)
 
 
-def draw_word(rng: np.random.Generator, width: float) -> str:
+def draw_words(rng: np.random.Generator, table: Structure, cell: CellPlan) -> list[str]:
+    """A cell's words, about as wide as planned: a lone one of a column of numbers is a number."""
+    numeric = not cell.header and len(cell.words) == 1 and table.aligns[cell.col] in ("right", "decimal")
+    return [_number(rng, w) if numeric else _word(rng, w) for w in cell.words]
+
+
+def _word(rng: np.random.Generator, width: float) -> str:
     letters = "".join(rng.choice(list(_LETTERS), max(1, min(14, round(width / LETTER)))))
     return letters.capitalize() if rng.random() < 0.3 else letters
 
 
-def draw_number(rng: np.random.Generator, width: float) -> str:
+def _number(rng: np.random.Generator, width: float) -> str:
     digits = "".join(str(d) for d in rng.integers(0, 10, max(1, round(width / LETTER))))
     if len(digits) > 2 and rng.random() < 0.5:
         digits = f"{digits[:-2]}.{digits[-2:]}"

@@ -39,6 +39,13 @@ class Structure:
     cells: tuple[CellPlan, ...]
     aligns: tuple[Align, ...]
 
+    def owner(self) -> np.ndarray:
+        """(rows, cols): the number of the cell that covers each place."""
+        owner_RC = np.zeros((self.rows, self.cols), np.int64)
+        for number, x in enumerate(self.cells):
+            owner_RC[x.row : x.row + x.rowspan, x.col : x.col + x.colspan] = number
+        return owner_RC
+
 
 def draw_structure(rng: np.random.Generator) -> Structure:
     """A random structure of 1-40 rows and 1-15 columns; small tables are the most frequent."""

@@ -17,10 +17,11 @@ from PIL import Image
 from derender.document import Box
 from derender.errors import UsageError
 from derender.formula.tex import tex_present, typeset_pages
+from derender.layout.types import hull
 from derender.table.types import TableGrid
-from derender.train.table_boxes import Style, draw_style
+from derender.train.table_boxes import Style, draw_style, runs
 from derender.train.table_data import TableSample, tokens_of
-from derender.train.table_seen import draw_number, draw_typical, draw_word, seen
+from derender.train.table_seen import draw_typical, draw_words, seen
 from derender.train.table_structure import CellPlan, Structure
 
 BATCH = 20  # tables a run of TeX, all in one font
@@ -118,13 +119,17 @@ def _rectangles(page: Any, cells: int, scale: float) -> list[list[Box]]:
         cell = number.get((parts[0].value, parts[1].value, parts[2].value))
         if cell is None or not raw.FPDFText_GetCharBox(textpage, i, x0, x1, y0, y1) or x1.value <= x0.value:
             continue
-        box = tuple(v * scale for v in (x0.value - left, top - y1.value, x1.value - left, top - y0.value))
+        box = (
+            (x0.value - left) * scale,
+            (top - y1.value) * scale,
+            (x1.value - left) * scale,
+            (top - y0.value) * scale,
+        )
         lines = out[cell]
         if lines and min(lines[-1][3], box[3]) > max(lines[-1][1], box[1]) and box[0] >= lines[-1][0]:
-            a = lines[-1]
-            lines[-1] = (min(a[0], box[0]), min(a[1], box[1]), max(a[2], box[2]), max(a[3], box[3]))
+            lines[-1] = hull([lines[-1], box])
         else:
-            lines.append((box[0], box[1], box[2], box[3]))
+            lines.append(box)
     return out
 
 
@@ -159,9 +164,7 @@ def table_tex(rng: np.random.Generator, table: Structure, style: Style) -> str:
             inked = rf"\multirow{'[t]' if top and not cell.header else ''}{{{cell.rowspan}}}{{*}}{{{inked}}}"
         return inked
 
-    owner = np.zeros((table.rows, table.cols), np.int64)
-    for number, cell in enumerate(table.cells):
-        owner[cell.row : cell.row + cell.rowspan, cell.col : cell.col + cell.colspan] = number
+    owner = table.owner()
     rows = []
     for r in range(table.rows):
         parts = []
@@ -198,12 +201,9 @@ def _wide_columns(table: Structure) -> set[int]:
 
 
 def _text(rng: np.random.Generator, table: Structure, cell: CellPlan, wrapped: bool, stacked: bool) -> str:
-    numeric = not cell.header and len(cell.words) == 1 and table.aligns[cell.col] in ("right", "decimal")
-    drawn = [draw_number(rng, w) if numeric else draw_word(rng, w) for w in cell.words]
-    words = [w.replace("%", r"\%").replace("−", "$-$") for w in drawn]
+    words = [w.replace("%", r"\%").replace("−", "$-$") for w in draw_words(rng, table, cell)]
     if cell.items:
-        parts = np.array_split(np.arange(len(words)), cell.items)
-        items = [r"\textbullet\ " + " ".join(words[i] for i in part) for part in parts]
+        items = [r"\textbullet\ " + " ".join(part) for part in np.array_split(words, cell.items)]
         return r"\newline ".join(items) if wrapped else r"\shortstack[l]{" + r" \\ ".join(items) + "}"
     if cell.header and stacked and len(words) > 1 and not wrapped:
         return r"\shortstack{" + r" \\ ".join(words) + "}"
@@ -229,7 +229,5 @@ def _lines(
                 out[border] = "".join(f"{rule}{{{x.col + 1}-{x.col + x.colspan}}}" for x in groups)
             continue
         free = owner[border - 1] != owner[border]
-        edges = np.flatnonzero(np.diff(np.concatenate([[False], free, [False]]).astype(np.int8)))
-        runs = list(zip(edges[::2], edges[1::2], strict=True))
-        out[border] = r"\hline" if free.all() else "".join(rf"\cline{{{a + 1}-{b}}}" for a, b in runs)
+        out[border] = r"\hline" if free.all() else "".join(rf"\cline{{{a + 1}-{b}}}" for a, b in runs(free))
     return out

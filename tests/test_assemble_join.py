@@ -130,3 +130,20 @@ def test_no_letter_is_lost(lines: list[str], vocabulary: frozenset[str] | None) 
 def test_result_is_one_clean_line(lines: list[str]) -> None:
     text = join_lines(lines)
     assert text == " ".join(text.split()) and "\u00ad" not in text
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        (["1 Introduction .......... 2", "1.1 Why . . . . . . . xii"], "1 Introduction ... 2\n1.1 Why ... xii"),
+        (["A long", "heading\u2026\u2026\u2026\u2026 12", "Next .... A-3"], "A long heading ... 12\nNext ... A-3"),
+        (
+            ["Coffee\u00b7\u00b7\u00b7\u00b7\u00b7\u00b7 2,50 \u20ac"],
+            "Coffee\u00b7\u00b7\u00b7\u00b7\u00b7\u00b7 2,50 \u20ac",
+        ),
+        (["He said .......... and went", "away... 3 times"], "He said .......... and went away... 3 times"),
+        (["你好……", "再见"], "你好……再见"),
+    ],
+)
+def test_rows_of_contents_keep_their_lines_and_lose_their_dots(lines: list[str], text: str) -> None:
+    assert join_lines(lines) == text

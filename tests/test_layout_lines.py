@@ -17,7 +17,7 @@ from derender.layout.analyse import skew_of
 from derender.layout.crops import crop_line, crop_region, region_request
 from derender.layout.detect_lines import LineDetector, is_vertical
 from derender.layout.ink import Ink
-from derender.layout.leaders import join_leaders
+from derender.layout.leaders import join_leaders, leader_spans
 from derender.layout.letters import find_letters, lone_marks, take_in_bullets
 from derender.layout.merge_lines import join_pieces, lines_from_words, split_bridges
 from derender.layout.types import DetectedRegion, LayoutOptions, LayoutRegion, TextLineBox, overlap, quad_of
@@ -254,6 +254,52 @@ def test_a_leader_that_leads_nowhere_is_kept_with_its_line() -> None:
     page = leader_page("." * 60, "")
     (joined,) = join_leaders([line(40, 42, 200, 66)], Ink(page))
     assert joined.box[2] > 500 and joined.box[0] == 40
+
+
+def test_a_line_that_ends_in_its_leader_grows_over_a_number_that_was_not_detected() -> None:
+    page = leader_page(" ." * 50, "7")
+    page[:, 835:] = np.roll(page, -100, axis=1)[:, 835:]  # no second digit at the old place
+    last_dot = int(np.flatnonzero((page[40:70, :800] < 128).any(axis=(0, 2)))[-1])
+    page[:, last_dot + 20 : last_dot + 60] = leader_page("", "7")[:, 835:875]
+    (joined,) = join_leaders([line(40, 42, float(last_dot), 66)], Ink(page))
+    assert last_dot + 30 < joined.box[2] < last_dot + 50
+
+
+def spans_of(text: str, noise: float = 0.0, seed: int = 0) -> list[tuple[float, float]]:
+    """leader_spans of a line that shows `text`, 22 points high in a box of 32, greyed by noise."""
+    picture = draw([(10, 4, text)], (900, 32)).astype(np.float32)
+    picture += noise * np.random.default_rng(seed).standard_normal(picture.shape)
+    return leader_spans(np.clip(picture, 0, 255).astype(np.uint8))
+
+
+@pytest.mark.parametrize("dots", ["." * 60, " ." * 40, " .  " * 12])
+@pytest.mark.parametrize("noise", [0.0, 20.0])
+def test_leaders_of_a_line_are_found_between_its_letters(dots: str, noise: float) -> None:
+    pen = ImageDraw.Draw(PilImage.new("L", (10, 10)))
+    font = ImageFont.load_default(22)
+    begin, end = (10 + pen.textlength(text, font) for text in ("Counting", f"Counting {dots}"))
+    ((x0, x1),) = spans_of(f"Counting {dots} 17", noise)
+    assert begin <= x0 < begin + 25 and end - 15 < x1 <= end + 1
+
+
+def test_two_leaders_of_one_line_are_two() -> None:
+    first, second = spans_of("Power ........................ 17 Notes . . . . . . . . . 21")
+    assert first[1] < second[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Power counting... 17", "to be, i.e. 1.2.3.4.5.6.7", "nnnnnnnnnnnnnnn", "-" * 60, "_" * 40, "a.b.c.d.e.f.g.h", ""],
+)
+def test_what_is_no_leader_is_no_span(text: str) -> None:
+    assert spans_of(text) == []
+
+
+def test_rows_above_and_below_in_a_tall_box_do_not_hide_a_leader() -> None:
+    rows = [(10.0, y, f"{word} {'.' * 50} {n}") for y, word, n in ((-14, "Ends", 6), (12, "Why", 7), (38, "Mill", 8))]
+    picture = draw(rows, (500, 48))
+    ((x0, _),) = leader_spans(picture)
+    assert 55 < x0 < 75
 
 
 @pytest.mark.parametrize("dots", ["", "...", "and other words", "-----------------"])

@@ -79,6 +79,8 @@ def _mark_page(page: Page) -> Page:
     for i, region in enumerate(ordered):
         if region.type is RegionType.REFERENCE:
             changed[id(region)] = _split_references(region)
+        elif region.type is RegionType.LIST and _has_rows(region.text):
+            changed[id(region)] = region.model_copy(update={"type": RegionType.TEXT})
         neighbours = ordered[max(i - 1, 0) : i] + ordered[i + 1 : i + 2]
         found = _find_items(region, neighbours)
         if found is None or (run and abs(run[0].region.box[0] - region.box[0]) > 0.2 * page.width):
@@ -88,6 +90,12 @@ def _mark_page(page: Page) -> Page:
             run.append(found)
     changed.update(_write_run(run))
     return page.model_copy(update={"regions": [changed.get(id(region), region) for region in page.regions]})
+
+
+def _has_rows(text: str) -> bool:
+    """Whether a list's text has lines and none of them is an item: rows of contents."""
+    rows = text.strip().split("\n")
+    return len(rows) > 1 and not any(map(_ITEM.match, rows))
 
 
 def _find_items(region: Region, neighbours: list[Region]) -> _Found | None:

@@ -1,7 +1,8 @@
 """derender-compact as a recogniser: line crops through the tower, regions through the decoder, on ONNX Runtime.
 
 Streams: requests are pulled as the engine has room, and the lines of a few requests share the tower's batches. Where a
-request brings no lines, they are detected in the crop. Tables are read cell by cell (tables.py). A formula is read
+request brings no lines, they are detected in the crop. Tables are read cell by cell (tables.py), rows of contents
+piece by piece (leaders.py). A formula is read
 twice: as LaTeX (formulas.py), and as text, for its number and for who cannot use LaTeX. Does not lay pages out.
 """
 
@@ -18,8 +19,10 @@ from derender.decode.engine import DecodeResult, Engine
 from derender.errors import DerenderError
 from derender.layout.types import LayoutOptions, box_of, quad_of
 from derender.model.prefix import RegionPrefix, build_prefix, line_geometry
+from derender.model.rest import REST, rest_of_reading
 from derender.model.runtime_onnx import OnnxRuntime
 from derender.model.tower import HEIGHT, MAX_WIDTH, LineReading, Tower
+from derender.recognise.leaders import LeaderSplitter
 from derender.recognise.structure import SharedStructure
 from derender.recognise.tables import TableSplitter
 from derender.recognise.types import Image, Quad, Request, Result, TokenOut
@@ -41,6 +44,7 @@ class _Work:
     lines: tuple[Quad, ...]
     readings: list[LineReading]
     error: str = ""
+    prefix: RegionPrefix | None = None
     formula: FormulaRead | None = None
 
 
@@ -80,16 +84,18 @@ class CompactRecogniser:
         work: dict[str, _Work] = {}
         unread: list[Result] = []
         tables = TableSplitter(self._detect_table, self.structure)
+        leaders = LeaderSplitter(self._detect)
 
         def joined(results: list[Result]) -> Iterator[Result]:
             """What can be given out: whole requests, and tables whose last cell is read."""
-            yield from (whole for r in results if (whole := tables.join(r)) is not None)
+            texts = (text for r in results if (text := leaders.join(r)) is not None)
+            yield from (whole for text in texts if (whole := tables.join(text)) is not None)
             yield from tables.finished
             results.clear()
             tables.finished.clear()
 
         def prefixes() -> Iterator[tuple[str, RegionPrefix] | None]:
-            for group in _groups(tables.split(requests)):
+            for group in _groups(leaders.split(tables.split(requests))):
                 if not group:
                     yield None
                 items = self._read_lines(group)
@@ -103,7 +109,8 @@ class CompactRecogniser:
                         continue
                     work[item.request.id] = item
                     geometry = line_geometry([box_of(q) for q in item.lines])
-                    yield item.request.id, build_prefix(item.readings, geometry, self.tower.vocab)
+                    item.prefix = build_prefix(item.readings, geometry, self.tower.vocab)
+                    yield item.request.id, item.prefix
 
         def config_of(request_id: Hashable) -> DecodeConfig:
             return work[str(request_id)].request.decode or self.decode
@@ -185,9 +192,11 @@ class CompactRecogniser:
             TokenOut(vocab.piece(t), c, s)
             for t, c, s in zip(decoded.tokens, decoded.confidences, decoded.steps, strict=True)
         ]
-        result.text = "".join(t.text for t in result.tokens)
         result.status = "failed" if decoded.status == "cancelled" else decoded.status
         result.errors = list(decoded.errors)
+        if decoded.status == "partial":
+            self._add_rest(result, item, decoded)
+        result.text = "".join(t.text for t in result.tokens)
         result.stats = decoded.stats
         if decoded.trace is not None:
             result.trace = [
@@ -195,6 +204,16 @@ class CompactRecogniser:
                 for e in decoded.trace
             ]
         return _with_formula(result, item.formula)
+
+    def _add_rest(self, result: Result, item: _Work, decoded: DecodeResult) -> None:
+        """What a guard cut off: the text behind a loop, as the tower read it; no more than the request's max_tokens."""
+        assert item.prefix is not None
+        most = (item.request.decode or self.decode).max_tokens - len(decoded.tokens)
+        ids, probs = rest_of_reading(item.prefix, decoded.tokens, self.tower.vocab, most)
+        if ids:
+            step = decoded.stats.forwards
+            result.tokens += [TokenOut(self.tower.vocab.piece(t), p, step) for t, p in zip(ids, probs, strict=True)]
+            result.errors[-1] += f"; {REST}"
 
 
 def _formula_picture(request: Request) -> Image:

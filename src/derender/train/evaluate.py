@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from derender.decode.config import DecodeConfig
-from derender.decode.engine import Engine
+from derender.decode.engine import DecodeResult, Engine
 from derender.errors import InputError, ModelError
 from derender.model.prefix import RegionPrefix
+from derender.model.rest import rest_of_reading
 from derender.model.rows import CompactSeq
 from derender.model.tokens import Vocab
 from derender.train.dataset import Region, load_shard
@@ -62,7 +63,7 @@ def read_regions(
         found = {r.id: r for r in engine.run((i, region.prefix) for i, region in enumerate(regions))}
         if failed := next((r for r in found.values() if r.status == "failed"), None):
             raise ModelError(f"region {failed.id} could not be decoded: {'; '.join(failed.errors)}")
-        texts = [vocab.decode(found[i].tokens) for i in range(len(regions))]
+        texts = [vocab.decode(_whole(found[i], region.prefix, config, vocab)) for i, region in enumerate(regions)]
         forwards = sum(r.stats.forwards for r in found.values())
         out.append(
             ReadingScore(
@@ -75,3 +76,10 @@ def read_regions(
             )
         )
     return out
+
+
+def _whole(result: DecodeResult, prefix: RegionPrefix, config: DecodeConfig, vocab: Vocab) -> list[int]:
+    """The tokens that a reader gives out: behind a loop, the rest of the CTC reading (model/rest.py)."""
+    if result.status != "partial":
+        return result.tokens
+    return result.tokens + rest_of_reading(prefix, result.tokens, vocab, config.max_tokens - len(result.tokens))[0]

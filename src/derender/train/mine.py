@@ -122,13 +122,13 @@ class HardSet:
     share: float = 2 / 3
 
     @classmethod
-    def read(cls, path: Path, below: float = 0.98, beta: float = 1.0) -> HardSet:
+    def read(cls, path: Path, below: float = 0.98, beta: float = 1.0, share: float = 2 / 3) -> HardSet:
         """Raises InputError when the file is not one of `derender train mine`."""
         try:
             table = {str(k): [float(c) for c in v] for k, v in json.loads(path.read_text()).items()}
         except (OSError, ValueError, AttributeError, TypeError) as error:
             raise InputError(f"{path.name} is not a hard set of `derender train mine`: {error}") from None
-        return cls(table, below, beta)
+        return cls(table, below, beta, share)
 
     def doubt(self, shard: str, region: int) -> float | None:
         """1 - C of a hard region, None for an easy one or one that was not mined."""

@@ -1,0 +1,27 @@
+"""What a region still holds where decoding stopped early: the rest of its bare CTC reading.
+
+A guard ends a text that loops (a leader of dots is enough), and what stands behind the loop would be lost: lines that
+the tower did read. Finds where the text stands by the aligner that the decoder uses. Does not decode; whoever takes the
+rest says so (`REST`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from derender.model.align import Aligner
+from derender.model.prefix import RegionPrefix
+from derender.model.tokens import TokenIds
+
+REST = "the rest is the bare CTC reading"
+
+
+def rest_of_reading(
+    prefix: RegionPrefix, tokens: Sequence[int], vocab: TokenIds, most: int
+) -> tuple[list[int], list[float]]:
+    """Ids of the CTC reading that follow `tokens`, the text so far, and their probabilities; no more than `most`."""
+    aligner = Aligner(prefix.draft_D.tolist(), vocab.soft_ids)
+    for token in tokens:
+        aligner.push(token)
+    rest = slice(aligner.anchor, aligner.anchor + max(0, most))
+    return prefix.draft_D[rest].tolist(), prefix.prob_D[rest].tolist()

@@ -1,0 +1,183 @@
+"""Text requests with dot leaders as one request per piece between leaders, and the pieces' readings as one text again.
+
+A table of contents is a heading, a hundred dots and a number. The tower sees the dots as one sign or as ten, and a
+decoder that has to write them loses count and then the heading behind them, so no network reads them: they are found in
+the picture, stand in the text as " ... ", and the row ends behind what they lead to. Does not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+import numpy as np
+
+from derender.errors import DerenderError
+from derender.recognise.types import Image, Quad, Request, Result, TokenOut
+
+LEADER = " ... "
+_MARK = "\x1e"  # between a request's id and a piece's number; no caller's id holds it
+_LEAST = 0.3  # narrowest piece beside a leader, in line heights
+Detect = Callable[[Request], tuple[Quad, ...]]
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A part of a line. line: its number; segment: pieces of one segment are read together; behind: what stands in the
+    text behind the segment that this piece ends."""
+
+    quad: Quad
+    line: int
+    segment: int
+    behind: str = ""
+
+
+@dataclass
+class _Open:
+    """A request being read. results: of its segments."""
+
+    request: Request
+    lines: tuple[Quad, ...]
+    pieces: list[_Piece]
+    missing: set[int]
+    results: dict[int, Result] = field(default_factory=dict)
+
+
+class LeaderSplitter:
+    """Put requests through `split`, what is read through `join`. detect: lines of a request that brings none."""
+
+    def __init__(self, detect: Detect) -> None:
+        self._detect = detect
+        self._open: dict[str, _Open] = {}
+
+    def split(self, requests: Iterable[Request | None]) -> Iterator[Request | None]:
+        """The requests, each text with leaders as one request per segment. None passes."""
+        for request in requests:
+            if request is None or request.task != "text":
+                yield request
+                continue
+            try:
+                lines = request.lines if request.lines is not None else self._detect(request)
+            except (DerenderError, ValueError):
+                yield request  # whoever reads it meets the same error, and says so
+                continue
+            pieces = _pieces(request.image, lines)
+            if all(not piece.behind for piece in pieces):
+                yield replace(request, lines=lines)
+                continue
+            segments = [(n, tuple(p.quad for p in group)) for n, group in groupby(pieces, lambda p: p.segment)]
+            self._open[request.id] = _Open(request, lines, pieces, {n for n, _ in segments})
+            for n, quads in segments:
+                yield replace(request, id=f"{request.id}{_MARK}{n}", lines=quads, on_text=None)
+
+    def join(self, result: Result) -> Result | None:
+        """A whole text's result as it is; a segment's only with the last one of its request, as the request's."""
+        id, mark, number = result.id.rpartition(_MARK)
+        if not mark:
+            return result
+        found = self._open[id]
+        found.results[int(number)] = result
+        found.missing.discard(int(number))
+        if found.missing:
+            return None
+        del self._open[id]
+        joined = _result(found)
+        if found.request.on_text:
+            found.request.on_text(joined.text)
+        return joined
+
+
+def _pieces(image: Image, lines: tuple[Quad, ...]) -> list[_Piece]:
+    """The lines cut at their leaders."""
+    from derender.layout.crops import crop_line
+    from derender.layout.leaders import leader_spans
+
+    out: list[_Piece] = []
+    segment = 0
+    for n, quad in enumerate(lines):
+        crop = crop_line(image, quad)
+        height, width = crop.shape[:2]
+        spans = leader_spans(crop)
+        if not spans:
+            led_to = bool(out) and out[-1].behind == LEADER and _goes_on(out[-1].quad, quad)
+            out.append(_Piece(quad, n, segment, "\n" if led_to else ""))
+            segment += led_to
+            continue
+        edges = [0.0, *(x for span in spans for x in span), float(width)]
+        for i in range(0, len(edges), 2):
+            x0, x1 = _inked(crop, edges[i], edges[i + 1])
+            if x1 - x0 >= _LEAST * height:
+                behind = "\n" if i + 2 == len(edges) else LEADER
+                out.append(_Piece(_part(quad, x0 / width, x1 / width), n, segment, behind))
+                segment += 1
+    return out
+
+
+def _inked(crop: Image, x0: float, x1: float) -> tuple[float, float]:
+    """The columns between two that have ink, and a margin."""
+    from derender.layout.ink import ink_mask
+
+    left, right = round(x0), round(x1)
+    height = crop.shape[0]
+    ink = np.flatnonzero(ink_mask(crop[:, left:right].mean(axis=2).astype(np.uint8))[height // 8 :].any(axis=0))
+    if not len(ink):
+        return x0, x0
+    margin = 0.15 * height
+    return max(x0, left + float(ink[0]) - margin), min(x1, left + float(ink[-1]) + 1 + margin)
+
+
+def _goes_on(left: Quad, right: Quad) -> bool:
+    """Whether `right` stands in the row of `left`, to its right."""
+    height = left[3][1] - left[0][1]
+    return right[0][0] > left[1][0] and abs(right[0][1] + right[3][1] - left[1][1] - left[2][1]) < height
+
+
+def _part(quad: Quad, begin: float, end: float) -> Quad:
+    """The part of a line between two shares of its length."""
+
+    def at(a: tuple[float, float], b: tuple[float, float], share: float) -> tuple[float, float]:
+        return (a[0] + share * (b[0] - a[0]), a[1] + share * (b[1] - a[1]))
+
+    left_top, right_top, right_bottom, left_bottom = quad
+    return (
+        at(left_top, right_top, begin),
+        at(left_top, right_top, end),
+        at(left_bottom, right_bottom, end),
+        at(left_bottom, right_bottom, begin),
+    )
+
+
+def _result(found: _Open) -> Result:
+    out = Result(found.request.id, lines=found.lines)
+    texts: list[list[str]] = [[] for _ in found.lines]
+    for n, group in groupby(found.pieces, lambda p: p.segment):
+        pieces, read = list(group), found.results[n]
+        _add(out, read)
+        last = n == found.pieces[-1].segment
+        behind = pieces[-1].behind.rstrip() if last else pieces[-1].behind
+        if read.text and behind:
+            out.tokens.append(TokenOut(behind, 1.0, read.stats.forwards))
+        line_of = {piece.quad: piece.line for piece in pieces}
+        for quad, text in zip(read.lines, read.line_texts, strict=True):
+            texts[line_of[quad]].append(text)
+    out.text = "".join(token.text for token in out.tokens)
+    out.line_texts = [LEADER.join(t for t in parts if t) for parts in texts]
+    if all(r.status == "failed" for r in found.results.values()):
+        out.status = "failed"
+    return out
+
+
+def _add(out: Result, read: Result) -> None:
+    """One segment's reading behind what `out` holds."""
+    if read.trace is not None:
+        moved = [{**entry, "position": entry["position"] + len(out.tokens)} for entry in read.trace]
+        out.trace = (out.trace or []) + moved
+    out.tokens += read.tokens
+    out.errors += read.errors
+    out.stats.mode = read.stats.mode
+    out.stats.tokens += read.stats.tokens
+    out.stats.forwards += read.stats.forwards
+    out.stats.seconds += read.stats.seconds
+    if read.status != "ok":
+        out.status = "partial"

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from derender.assemble.contents import short_leaders
 from derender.assemble.join import join_lines, join_pair, vocabulary_of
 
 
@@ -133,17 +134,30 @@ def test_result_is_one_clean_line(lines: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "text"),
+    ("lines", "text", "short"),
     [
-        (["1 Introduction .......... 2", "1.1 Why . . . . . . . xii"], "1 Introduction ... 2\n1.1 Why ... xii"),
-        (["A long", "heading\u2026\u2026\u2026\u2026 12", "Next .... A-3"], "A long heading ... 12\nNext ... A-3"),
         (
-            ["Coffee\u00b7\u00b7\u00b7\u00b7\u00b7\u00b7 2,50 \u20ac"],
-            "Coffee\u00b7\u00b7\u00b7\u00b7\u00b7\u00b7 2,50 \u20ac",
+            ["1 Introduction .......... 2", "1.1 Why . . . . . . . xii"],
+            "1 Introduction .......... 2\n1.1 Why . . . . . . . xii",
+            "1 Introduction ... 2\n1.1 Why ... xii",
         ),
-        (["He said .......... and went", "away... 3 times"], "He said .......... and went away... 3 times"),
-        (["你好……", "再见"], "你好……再见"),
+        (
+            ["A long", "heading\u2026\u2026\u2026\u2026 12", "Next .... A-3"],
+            "A long heading\u2026\u2026\u2026\u2026 12\nNext .... A-3",
+            "A long heading ... 12\nNext ... A-3",
+        ),
+        (
+            ["He said .......... and went", "away... 3 times"],
+            "He said .......... and went away... 3 times",
+            "He said .......... and went away... 3 times",
+        ),
+        (["你好……", "再见"], "你好……再见", "你好……再见"),
     ],
 )
-def test_rows_of_contents_keep_their_lines_and_lose_their_dots(lines: list[str], text: str) -> None:
-    assert join_lines(lines) == text
+def test_rows_of_contents_keep_their_lines_and_get_short_leaders(lines: list[str], text: str, short: str) -> None:
+    assert join_lines(lines) == text and short_leaders(text) == short
+
+
+def test_a_long_row_of_dots_costs_no_time() -> None:
+    lines = ["." * 20_000, ". " * 20_000, "x"]
+    assert short_leaders(join_lines(lines)).endswith("x")

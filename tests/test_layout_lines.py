@@ -17,7 +17,7 @@ from derender.layout.analyse import skew_of
 from derender.layout.crops import crop_line, crop_region, region_request
 from derender.layout.detect_lines import LineDetector, is_vertical
 from derender.layout.ink import Ink
-from derender.layout.leaders import join_leaders, leader_spans
+from derender.layout.leaders import Leader, join_leaders, leader_spans
 from derender.layout.letters import find_letters, lone_marks, take_in_bullets
 from derender.layout.merge_lines import join_pieces, lines_from_words, split_bridges
 from derender.layout.types import DetectedRegion, LayoutOptions, LayoutRegion, TextLineBox, overlap, quad_of
@@ -265,7 +265,7 @@ def test_a_line_that_ends_in_its_leader_grows_over_a_number_that_was_not_detecte
     assert last_dot + 30 < joined.box[2] < last_dot + 50
 
 
-def spans_of(text: str, noise: float = 0.0, seed: int = 0) -> list[tuple[float, float]]:
+def spans_of(text: str, noise: float = 0.0, seed: int = 0) -> list[Leader]:
     """leader_spans of a line that shows `text`, 22 points high in a box of 32, greyed by noise."""
     picture = draw([(10, 4, text)], (900, 32)).astype(np.float32)
     picture += noise * np.random.default_rng(seed).standard_normal(picture.shape)
@@ -278,13 +278,14 @@ def test_leaders_of_a_line_are_found_between_its_letters(dots: str, noise: float
     pen = ImageDraw.Draw(PilImage.new("L", (10, 10)))
     font = ImageFont.load_default(22)
     begin, end = (10 + pen.textlength(text, font) for text in ("Counting", f"Counting {dots}"))
-    ((x0, x1),) = spans_of(f"Counting {dots} 17", noise)
-    assert begin <= x0 < begin + 25 and end - 15 < x1 <= end + 1
+    (found,) = spans_of(f"Counting {dots} 17", noise)
+    assert begin <= found.x0 < begin + 25 and end - 15 < found.x1 <= end + 1
+    assert abs(found.dots - dots.count(".")) <= 1 and found.apart == (" " in dots)
 
 
 def test_two_leaders_of_one_line_are_two() -> None:
     first, second = spans_of("Power ........................ 17 Notes . . . . . . . . . 21")
-    assert first[1] < second[0]
+    assert first.x1 < second.x0
 
 
 @pytest.mark.parametrize(
@@ -298,8 +299,8 @@ def test_what_is_no_leader_is_no_span(text: str) -> None:
 def test_rows_above_and_below_in_a_tall_box_do_not_hide_a_leader() -> None:
     rows = [(10.0, y, f"{word} {'.' * 50} {n}") for y, word, n in ((-14, "Ends", 6), (12, "Why", 7), (38, "Mill", 8))]
     picture = draw(rows, (500, 48))
-    ((x0, _),) = leader_spans(picture)
-    assert 55 < x0 < 75
+    (found,) = leader_spans(picture)
+    assert 55 < found.x0 < 75
 
 
 @pytest.mark.parametrize("dots", ["", "...", "and other words", "-----------------"])

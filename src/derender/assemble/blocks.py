@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from derender.assemble.captions import caption_targets
+from derender.assemble.contents import short_leaders
 from derender.assemble.join import HYPHENS, join_pair, vocabulary_of
 from derender.assemble.script import clean
 from derender.assemble.table_joins import joined_cells
@@ -95,7 +96,7 @@ def blocks(doc: Document, keep_paratext: bool = False) -> list[Block]:
 
 
 def _text(region: Region) -> str:
-    text = clean(region.text).rstrip()
+    text = short_leaders(clean(region.text).rstrip())
     return text.lstrip("\n") if region.type is RegionType.LIST else text.lstrip()  # indentation is a list's nesting
 
 

@@ -3,7 +3,7 @@
 A line end becomes a space, nothing (scripts without spaces, broken URLs), or a mended word. The rule for hyphens:
 drop one only where a word was broken to fit the line; when in doubt the hyphen stays and no space is put in ("n-" +
 "tridecanal"). Never removes or adds a letter. Does not know languages or dictionaries; a caller may pass a vocabulary
-as evidence. A row of contents keeps its line, and its leader of any length becomes " ... ".
+as evidence. A row of contents keeps its line.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 
+from derender.assemble.contents import ends_row
 from derender.assemble.script import CJK_CLASS, clean, is_cjk, is_spaceless
 
 _SOFT = "\u00ad\u00ac"  # soft hyphen; the "not" sign is what several transcription conventions write for it
@@ -45,9 +46,6 @@ _SMALL_WORDS = frozenset(
     "of to in the and by on up a an at per it or as for off out from vs de la le du en y e".split()
 )
 _SUSPENDING = frozenset("and or to und oder bis et ou y o e bzw nor sowie".split())
-_LED_TO = r"(?=\S*\d|[ivxlc]+$|[IVXLC]+$)\S{1,12}$"  # a page number, a price
-_LEADER = re.compile(rf"\s*(?:[.\u00b7\u2024-\u2026]\s?){{4,}}\s*(?={_LED_TO})")
-_ROW_END = re.compile(rf" \.\.\. {_LED_TO}")
 _URL_START = re.compile(r"(?:https?://|ftp://|www\.|doi\.org/|doi:\s*10\.|\b10\.\d{4,9}/)\S*$", re.IGNORECASE)
 _URL_LOOK = re.compile(r"[/=_%&?#~\d]|[a-z]\.[a-z]|-")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
@@ -102,7 +100,7 @@ def _normalise(line: str) -> str:
     line = line.replace("\ufffe", "\x02").strip(" \t\r\n\f\v\u00a0\u3000\u2028\u2029")
     if line.endswith("\x02"):
         line = line[:-1] + "-"
-    line = _LEADER.sub(" ... ", " ".join(clean(line.replace("\x02", "-")).split()))
+    line = " ".join(clean(line.replace("\x02", "-")).split())
     return line[:-1].replace("\u00ad", "-") + line[-1:] if line else ""
 
 
@@ -121,7 +119,7 @@ def _mixed_is_spaced(lines: Sequence[str]) -> bool:
 
 def _join(left: str, right: str, vocabulary: Collection[str] | None, spaced: bool) -> str:
     last, first = left[-1], right[0]
-    if _ROW_END.search(left[left.rfind("\n") + 1 :]):
+    if ends_row(left):
         return f"{left}\n{right}"
     head = re.search(r"\S*$", left)
     tail = re.match(r"\S*", right)

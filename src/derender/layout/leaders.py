@@ -3,13 +3,13 @@
 Line detectors see letters, not dots, so a leader falls between two pieces of one line or off its end, and its dots are
 lost. Here a line whose right end is followed by evenly spaced dots on its baseline grows over them, and over the piece
 that they lead to (`join_leaders`), and the leaders of a line's picture are found again for the reader, which is not to
-count dots (`leader_spans`). Works on level lines.
+write dots (`leader_spans`). Works on level lines.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ _PITCH = 1.6  # widest step from dot to dot, in line heights
 _EVEN = 0.35  # how far a step may be off the median, as a share of it
 _TO_NUMBER = 2.5  # widest gap from a leader to what it leads to, in line heights
 _LONG = 5  # dots that are a leader wherever they stand: an ellipsis has three, or six close ones
+_APART = 0.52  # from here on, in heights of tall letters, a step has a space in it
 _WIDE = 2.5  # least length of those, in line heights
 
 
@@ -53,10 +54,25 @@ def join_leaders(lines: Sequence[TextLineBox], ink: Ink) -> list[TextLineBox]:
     return result
 
 
-def leader_spans(line: npt.NDArray[np.uint8], least: int = _LONG, length: float = _WIDE) -> list[tuple[float, float]]:
-    """Left and right edges, in pixels, of the leaders in one line's upright picture, (H, W) grey or (H, W, 3) RGB, from
-    left to right: low shapes on one height, mostly round and evenly apart, with no letter between them. Dots that have
-    run together, and one that is missing, are allowed. least: dots; length: in line heights."""
+@dataclass(frozen=True)
+class Leader:
+    """One leader of a line: its left and right edge in pixels, how many dots it has, and whether they are set apart
+    (". . .") or close ("...")."""
+
+    x0: float
+    x1: float
+    dots: int
+    apart: bool
+
+    @property
+    def text(self) -> str:
+        return (" " if self.apart else "").join("." * self.dots)
+
+
+def leader_spans(line: npt.NDArray[np.uint8], least: int = _LONG, length: float = _WIDE) -> list[Leader]:
+    """The leaders in one line's upright picture, (H, W) grey or (H, W, 3) RGB, from left to right: low shapes on one
+    height, mostly round and evenly apart, with no letter between them. Dots that have run together, and one that is
+    missing, are allowed. least: dots; length: in line heights."""
     height = float(line.shape[0])
     if line.shape[1] < length * height:
         return []
@@ -65,10 +81,15 @@ def leader_spans(line: npt.NDArray[np.uint8], least: int = _LONG, length: float 
     inside = shapes_S4[shapes_S4[:, 3] < height]
     if len(inside) >= least:  # else the box is so tight that the line's own dots touch its edge
         shapes_S4 = inside
-    spans: list[tuple[float, float]] = []
+    high = shapes_S4[:, 3] - shapes_S4[:, 1]
+    letters = high[high > _DOT * height]
+    spans: list[Leader] = []
     for run in map(_regular, _low_runs(shapes_S4, height)):
         if len(run) >= least and run[-1, 2] - run[0, 0] >= length * height and _is_leader(run):
-            spans.append((float(run[0, 0]), float(run[-1, 2])))
+            pitch = float(np.median(np.diff(run[:, 0])))
+            dots = 1 + round((run[-1, 0] - run[0, 0]) / pitch)
+            apart = pitch > _APART * (float(np.percentile(letters, 75)) if len(letters) else 0.5 * height)
+            spans.append(Leader(float(run[0, 0]), float(run[-1, 2]), dots, apart))
     return spans
 
 
@@ -130,7 +151,7 @@ def _leader_end(line: TextLineBox, stop: float, ink: Ink) -> float | None:
     height = line.height
     begin = max(line.box[0], line.box[2] - 3 * height)
     spans = leader_spans(ink.crop((begin, line.box[1], stop, line.box[3])), _LEAST, 0.8)
-    found = [(x0 + round(begin), x1 + round(begin) + 1) for x0, x1 in spans]
+    found = [(leader.x0 + round(begin), leader.x1 + round(begin) + 1) for leader in spans]
     return next((x1 for x0, x1 in found if x0 < line.box[2] + 2.5 * height and x1 > line.box[2] - 0.5 * height), None)
 
 

@@ -1,8 +1,8 @@
 """Text requests with dot leaders as one request per piece between leaders, and the pieces' readings as one text again.
 
 A table of contents is a heading, a hundred dots and a number. The tower sees the dots as one sign or as ten, and a
-decoder that has to write them loses count and then the heading behind them, so no network reads them: they are found in
-the picture, stand in the text as " ... ", and the row ends behind what they lead to. Does not read.
+decoder that has to write them loses count and then the heading behind them. So no network reads them: they are counted
+in the picture, and the row ends behind what they lead to. Does not read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import numpy as np
 from derender.errors import DerenderError
 from derender.recognise.types import Image, Quad, Request, Result, TokenOut
 
-LEADER = " ... "
 _MARK = "\x1e"  # between a request's id and a piece's number; no caller's id holds it
 _LEAST = 0.3  # narrowest piece beside a leader, in line heights
 Detect = Callable[[Request], tuple[Quad, ...]]
@@ -100,15 +99,15 @@ def _pieces(image: Image, lines: tuple[Quad, ...]) -> list[_Piece]:
         height, width = crop.shape[:2]
         spans = leader_spans(crop)
         if not spans:
-            led_to = bool(out) and out[-1].behind == LEADER and _goes_on(out[-1].quad, quad)
+            led_to = bool(out) and out[-1].behind not in ("", "\n") and _goes_on(out[-1].quad, quad)
             out.append(_Piece(quad, n, segment, "\n" if led_to else ""))
             segment += led_to
             continue
-        edges = [0.0, *(x for span in spans for x in span), float(width)]
-        for i in range(0, len(edges), 2):
-            x0, x1 = _inked(crop, edges[i], edges[i + 1])
+        begins, ends = [0.0, *(leader.x1 for leader in spans)], [*(leader.x0 for leader in spans), float(width)]
+        behinds = [*(f" {leader.text} " for leader in spans), "\n"]
+        for begin, end, behind in zip(begins, ends, behinds, strict=True):
+            x0, x1 = _inked(crop, begin, end)
             if x1 - x0 >= _LEAST * height:
-                behind = "\n" if i + 2 == len(edges) else LEADER
                 out.append(_Piece(_part(quad, x0 / width, x1 / width), n, segment, behind))
                 segment += 1
     return out
@@ -150,7 +149,7 @@ def _part(quad: Quad, begin: float, end: float) -> Quad:
 
 def _result(found: _Open) -> Result:
     out = Result(found.request.id, lines=found.lines)
-    texts: list[list[str]] = [[] for _ in found.lines]
+    texts = [""] * len(found.lines)
     for n, group in groupby(found.pieces, lambda p: p.segment):
         pieces, read = list(group), found.results[n]
         _add(out, read)
@@ -158,11 +157,11 @@ def _result(found: _Open) -> Result:
         behind = pieces[-1].behind.rstrip() if last else pieces[-1].behind
         if read.text and behind:
             out.tokens.append(TokenOut(behind, 1.0, read.stats.forwards))
-        line_of = {piece.quad: piece.line for piece in pieces}
-        for quad, text in zip(read.lines, read.line_texts, strict=True):
-            texts[line_of[quad]].append(text)
+        for piece in pieces:  # a piece too wide for the tower has several readings
+            own = "".join(text for quad, text in zip(read.lines, read.line_texts, strict=True) if quad == piece.quad)
+            texts[piece.line] += own + piece.behind
     out.text = "".join(token.text for token in out.tokens)
-    out.line_texts = [LEADER.join(t for t in parts if t) for parts in texts]
+    out.line_texts = [text.strip() for text in texts]
     if all(r.status == "failed" for r in found.results.values()):
         out.status = "failed"
     return out

@@ -1,0 +1,24 @@
+"""Rows of contents, "1.2 Rows . . . . . . 17": where they end, and their leaders made short for people.
+
+The text of a document has as many dots as its picture; Markdown, HTML and chunks have " ... ". Goes by the characters
+alone and finds no entries.
+"""
+
+from __future__ import annotations
+
+import re
+
+_LED_TO = r"(?=\S*\d|[ivxlc]+$|[IVXLC]+$)\S{1,12}$"  # a page number, a price
+_ROW_END = re.compile(rf"(?:[.\u00b7\u2024-\u2026]\s?){{4,}}\s*{_LED_TO}")
+_LEADER = re.compile(rf"\s*(?:[.\u00b7\u2024-\u2026][^\S\n]?){{4,}}[^\S\n]*(?={_LED_TO})", re.MULTILINE)
+_TAIL = 400  # characters of a text's last line that are looked at
+
+
+def ends_row(text: str) -> bool:
+    """Whether a text's last line is a row of contents: a leader of four dots and more, and what it leads to."""
+    return _ROW_END.search(text[max(text.rfind("\n") + 1, len(text) - _TAIL) :]) is not None
+
+
+def short_leaders(text: str) -> str:
+    """The text with " ... " for the leaders of its rows of contents."""
+    return _LEADER.sub(" ... ", text)

@@ -1,11 +1,13 @@
 """How well weights read a folder of shards: CER and tokens per forward of decode modes, and the bare CTC reading.
 
 For regions that training never saw (`derender train data --held-out`), so that recipes can be compared without pictures
-and line detection in the way. Does not train. Whole programs are measured by `derender score`.
+and line detection in the way. Rows with dot leaders are left out: a reader counts the dots in the picture and gives no
+network such a row (recognise/leaders.py). Does not train. Whole programs are measured by `derender score`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -19,12 +21,16 @@ from derender.model.prefix import RegionPrefix
 from derender.model.rest import rest_of_reading
 from derender.model.rows import CompactSeq
 from derender.model.tokens import Vocab
+from derender.score.normalise import page_text
 from derender.train.dataset import Region, load_shard
+
+_LEADER = re.compile(r"(?:\. ?){5,}")
 
 
 @dataclass(frozen=True)
 class ReadingScore:
-    """Micro CER over regions, white space folded. name: decode mode, or ctc. partial: regions that a guard ended."""
+    """Micro CER over regions; white space as in score/normalise.py, page_text. name: decode mode, or ctc. partial:
+    regions that a guard ended."""
 
     name: str
     cer: float
@@ -35,9 +41,10 @@ class ReadingScore:
 
 
 def held_regions(shards: Path, vocab: Vocab, limit: int) -> list[Region]:
-    """The first `limit` regions of a folder's shards. Raises InputError when there is none."""
+    """The first `limit` regions of a folder's shards that have no dot leaders. Raises InputError when there is none."""
     files = sorted(p for p in shards.glob("shard-*.npz") if not p.name.endswith(".tmp.npz"))
-    found = list(islice((r for path in files for r in load_shard(path, vocab)), limit))
+    regions = (r for path in files for r in load_shard(path, vocab))
+    found = list(islice((r for r in regions if not _LEADER.search(vocab.decode(r.target.tolist()))), limit))
     if not found:
         raise InputError(f"no shards in {shards.name}; make some with `derender train data --held-out`")
     return found
@@ -47,7 +54,7 @@ def micro_cer(pairs: Iterable[tuple[str, str]]) -> float:
     """Edit distance over characters of the truth; pairs are (truth, text)."""
     from rapidfuzz.distance import Levenshtein
 
-    folded = [(" ".join(truth.split()), " ".join(text.split())) for truth, text in pairs]
+    folded = [(page_text(truth), page_text(text)) for truth, text in pairs]
     return sum(Levenshtein.distance(a, b) for a, b in folded) / max(1, sum(len(a) for a, _ in folded))
 
 

@@ -130,7 +130,7 @@ def decoder(
     init: Annotated[Path | None, typer.Option(help="checkpoint.pt to start from.")] = None,
     hard: Annotated[Path | None, typer.Option(help="Stage II: hard set of `mine`; with --init.")] = None,
     below: Annotated[float, typer.Option(help="Stage II: consistency under which a table is hard.")] = 0.98,
-    share: Annotated[float, typer.Option(min=0.0, max=1.0, help="Stage II: share of hard tables.")] = 2 / 3,
+    share: Annotated[float, typer.Option(min=0.0, max=1.0, help="Stage II: share of hard tables.")] = 0.67,
     seconds: Seconds = None,
     threads: Threads = 2,
 ) -> None:

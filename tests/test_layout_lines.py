@@ -307,3 +307,12 @@ def test_rows_above_and_below_in_a_tall_box_do_not_hide_a_leader() -> None:
 def test_what_is_no_leader_joins_nothing(dots: str) -> None:
     pieces = [line(40, 42, 200, 66), line(838, 42, 868, 66)]
     assert join_leaders(pieces, Ink(leader_page(dots, "17"))) == pieces
+
+
+@pytest.mark.parametrize("points", [4, 5, 6, 7, 8, 10])
+@pytest.mark.parametrize("height", [14, 20, 30])
+def test_small_print_in_a_tall_box_is_no_leader(points: int, height: int) -> None:
+    page = draw(
+        [(2, height * 0.45, "Clinical presentation, moon, mummies and no ammonia in summer")], (400, height), points
+    )
+    assert leader_spans(page) == []

@@ -20,6 +20,7 @@ from derender.layout.types import TextLineBox, hull, overlap, quad_of
 
 _LEAST = 4  # dots that make a leader
 _DOT = 0.3  # largest side of a dot, in line heights
+_LOW = 0.4  # largest height of most dots, in heights of tall letters: small print in a tall box is as low as dots
 _PITCH = 1.6  # widest step from dot to dot, in line heights
 _EVEN = 0.35  # how far a step may be off the median, as a share of it
 _TO_NUMBER = 2.5  # widest gap from a leader to what it leads to, in line heights
@@ -83,12 +84,13 @@ def leader_spans(line: npt.NDArray[np.uint8], least: int = _LONG, length: float 
         shapes_S4 = inside
     high = shapes_S4[:, 3] - shapes_S4[:, 1]
     letters = high[high > _DOT * height]
+    tall = float(np.percentile(letters, 75)) if len(letters) else float(high.max(initial=0.0))
     spans: list[Leader] = []
     for run in map(_regular, _low_runs(shapes_S4, height)):
-        if len(run) >= least and run[-1, 2] - run[0, 0] >= length * height and _is_leader(run):
+        if len(run) >= least and run[-1, 2] - run[0, 0] >= length * height and _is_leader(run, tall):
             pitch = float(np.median(np.diff(run[:, 0])))
             dots = 1 + round((run[-1, 0] - run[0, 0]) / pitch)
-            apart = pitch > _APART * (float(np.percentile(letters, 75)) if len(letters) else 0.5 * height)
+            apart = pitch > _APART * tall
             spans.append(Leader(float(run[0, 0]), float(run[-1, 2]), dots, apart))
     return spans
 
@@ -123,12 +125,12 @@ def _regular(run_S4: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return run_S4[threes[0] : threes[-1] + 3] if len(threes) else run_S4[:0]
 
 
-def _is_leader(run_S4: npt.NDArray[np.float64]) -> bool:
-    """Whether a run's shapes are mostly round, and mostly whole steps apart."""
+def _is_leader(run_S4: npt.NDArray[np.float64], tall: float) -> bool:
+    """Whether a run's shapes are mostly round, much lower than tall letters, and mostly whole steps apart."""
     wide, high = run_S4[:, 2] - run_S4[:, 0], run_S4[:, 3] - run_S4[:, 1]
     steps = np.diff(run_S4[:, 0])
     pitch = float(np.median(steps))
-    if pitch <= 0 or np.median(wide / np.maximum(high, 1)) > 1.8:
+    if pitch <= 0 or np.median(high) > _LOW * tall or np.median(wide / np.maximum(high, 1)) > 1.8:
         return False
     off = np.abs(steps - np.maximum(1, np.round(steps / pitch)) * pitch)
     return bool(np.mean(off > _EVEN * pitch + 1) <= 0.2)

@@ -85,14 +85,9 @@ def leader_spans(line: npt.NDArray[np.uint8], least: int = _LONG, length: float 
     high = shapes_S4[:, 3] - shapes_S4[:, 1]
     letters = high[high > _DOT * height]
     tall = float(np.percentile(letters, 75)) if len(letters) else float(high.max(initial=0.0))
-    spans: list[Leader] = []
-    for run in map(_regular, _low_runs(shapes_S4, height)):
-        if len(run) >= least and run[-1, 2] - run[0, 0] >= length * height and _is_leader(run, tall):
-            pitch = float(np.median(np.diff(run[:, 0])))
-            dots = 1 + round((run[-1, 0] - run[0, 0]) / pitch)
-            apart = pitch > _APART * tall
-            spans.append(Leader(float(run[0, 0]), float(run[-1, 2]), dots, apart))
-    return spans
+    runs = (_regular(run) for run in _low_runs(shapes_S4, height))
+    long = [run for run in runs if len(run) >= least and run[-1, 2] - run[0, 0] >= length * height]
+    return [found for run in long if (found := _leader(run, tall)) is not None]
 
 
 def _low_runs(shapes_S4: npt.NDArray[np.float64], height: float) -> list[npt.NDArray[np.float64]]:
@@ -125,15 +120,18 @@ def _regular(run_S4: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return run_S4[threes[0] : threes[-1] + 3] if len(threes) else run_S4[:0]
 
 
-def _is_leader(run_S4: npt.NDArray[np.float64], tall: float) -> bool:
-    """Whether a run's shapes are mostly round, much lower than tall letters, and mostly whole steps apart."""
+def _leader(run_S4: npt.NDArray[np.float64], tall: float) -> Leader | None:
+    """The leader that a run is: shapes mostly round, much lower than tall letters, and mostly whole steps apart."""
     wide, high = run_S4[:, 2] - run_S4[:, 0], run_S4[:, 3] - run_S4[:, 1]
     steps = np.diff(run_S4[:, 0])
     pitch = float(np.median(steps))
     if pitch <= 0 or np.median(high) > _LOW * tall or np.median(wide / np.maximum(high, 1)) > 1.8:
-        return False
+        return None
     off = np.abs(steps - np.maximum(1, np.round(steps / pitch)) * pitch)
-    return bool(np.mean(off > _EVEN * pitch + 1) <= 0.2)
+    if np.mean(off > _EVEN * pitch + 1) > 0.2:
+        return None
+    dots = 1 + round((run_S4[-1, 0] - run_S4[0, 0]) / pitch)
+    return Leader(float(run_S4[0, 0]), float(run_S4[-1, 2]), dots, pitch > _APART * tall)
 
 
 def _next_on_row(line: TextLineBox, lines: Sequence[TextLineBox], i: int, gone: set[int]) -> int | None:

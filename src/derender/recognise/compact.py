@@ -2,8 +2,8 @@
 
 Streams: requests are pulled as the engine has room, and the lines of a few requests share the tower's batches. Where a
 request brings no lines, they are detected in the crop. Tables are read cell by cell (tables.py), rows of contents
-piece by piece (leaders.py). A formula is read
-twice: as LaTeX (formulas.py), and as text, for its number and for who cannot use LaTeX. Does not lay pages out.
+piece by piece (leaders.py). A formula is read twice: as LaTeX (formulas.py), and as text, for its number and for who
+cannot use LaTeX. Does not lay pages out.
 """
 
 from __future__ import annotations

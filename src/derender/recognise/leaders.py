@@ -8,15 +8,16 @@ in the picture, and the row ends behind what they lead to. Does not read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
 
 from derender.errors import DerenderError
+from derender.recognise.cut import CutRequests
 from derender.recognise.types import Image, Quad, Request, Result, TokenOut
 
-_MARK = "\x1e"  # between a request's id and a piece's number; no caller's id holds it
+_MARK = "\x1e"
 _LEAST = 0.3  # narrowest piece beside a leader, in line heights
 Detect = Callable[[Request], tuple[Quad, ...]]
 
@@ -33,14 +34,12 @@ class _Piece:
 
 
 @dataclass
-class _Open:
-    """A request being read. results: of its segments."""
+class _Rows:
+    """A request being read, its lines, and the pieces that they were cut into."""
 
     request: Request
     lines: tuple[Quad, ...]
     pieces: list[_Piece]
-    missing: set[int]
-    results: dict[int, Result] = field(default_factory=dict)
 
 
 class LeaderSplitter:
@@ -48,7 +47,7 @@ class LeaderSplitter:
 
     def __init__(self, detect: Detect) -> None:
         self._detect = detect
-        self._open: dict[str, _Open] = {}
+        self._cut = CutRequests[_Rows](_MARK)
 
     def split(self, requests: Iterable[Request | None]) -> Iterator[Request | None]:
         """The requests, each text with leaders as one request per segment. None passes."""
@@ -66,24 +65,21 @@ class LeaderSplitter:
                 yield replace(request, lines=lines)
                 continue
             segments = [(n, tuple(p.quad for p in group)) for n, group in groupby(pieces, lambda p: p.segment)]
-            self._open[request.id] = _Open(request, lines, pieces, {n for n, _ in segments})
+            self._cut.open(request.id, _Rows(request, lines, pieces), (n for n, _ in segments))
             for n, quads in segments:
-                yield replace(request, id=f"{request.id}{_MARK}{n}", lines=quads, on_text=None)
+                yield replace(request, id=self._cut.part(request.id, n), lines=quads, on_text=None)
 
     def join(self, result: Result) -> Result | None:
         """A whole text's result as it is; a segment's only with the last one of its request, as the request's."""
-        id, mark, number = result.id.rpartition(_MARK)
-        if not mark:
+        if not self._cut.is_part(result):
             return result
-        found = self._open[id]
-        found.results[int(number)] = result
-        found.missing.discard(int(number))
-        if found.missing:
+        read = self._cut.put(result)
+        if read is None:
             return None
-        del self._open[id]
-        joined = _result(found)
-        if found.request.on_text:
-            found.request.on_text(joined.text)
+        rows, results = read
+        joined = _result(rows, results)
+        if rows.request.on_text:
+            rows.request.on_text(joined.text)
         return joined
 
 
@@ -147,13 +143,13 @@ def _part(quad: Quad, begin: float, end: float) -> Quad:
     )
 
 
-def _result(found: _Open) -> Result:
-    out = Result(found.request.id, lines=found.lines)
-    texts = [""] * len(found.lines)
-    for n, group in groupby(found.pieces, lambda p: p.segment):
-        pieces, read = list(group), found.results[n]
+def _result(rows: _Rows, results: dict[int, Result]) -> Result:
+    out = Result(rows.request.id, lines=rows.lines)
+    texts = [""] * len(rows.lines)
+    for n, group in groupby(rows.pieces, lambda p: p.segment):
+        pieces, read = list(group), results[n]
         _add(out, read)
-        last = n == found.pieces[-1].segment
+        last = n == rows.pieces[-1].segment
         behind = pieces[-1].behind.rstrip() if last else pieces[-1].behind
         if read.text and behind:
             out.tokens.append(TokenOut(behind, 1.0, read.stats.forwards))
@@ -162,7 +158,7 @@ def _result(found: _Open) -> Result:
             texts[piece.line] += own + piece.behind
     out.text = "".join(token.text for token in out.tokens)
     out.line_texts = [text.strip() for text in texts]
-    if all(r.status == "failed" for r in found.results.values()):
+    if all(r.status == "failed" for r in results.values()):
         out.status = "failed"
     return out
 
@@ -174,9 +170,6 @@ def _add(out: Result, read: Result) -> None:
         out.trace = (out.trace or []) + moved
     out.tokens += read.tokens
     out.errors += read.errors
-    out.stats.mode = read.stats.mode
-    out.stats.tokens += read.stats.tokens
-    out.stats.forwards += read.stats.forwards
-    out.stats.seconds += read.stats.seconds
+    out.stats.add(read.stats)
     if read.status != "ok":
         out.status = "partial"

@@ -7,9 +7,10 @@ are says the structure reader, or, without one, the rule-based grid. Does not re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from derender.recognise.cut import CutRequests
 from derender.recognise.types import Image, Quad, Request, Result
 from derender.table.read import CellText, FindStructure, TablePlan, plan_table, table_reading
 from derender.table.types import Rule, TableGrid
@@ -17,21 +18,18 @@ from derender.table.types import Rule, TableGrid
 if TYPE_CHECKING:
     from derender.recognise.structure import SharedStructure, StructureRead
 
-_MARK = "\x1f"  # between a table's id and a cell's number; no caller's id holds it
+_MARK = "\x1f"
 Detect = Callable[[Image], tuple[Quad, ...]]
 
 
 @dataclass
 class _Table:
-    """A table being read: results of its cells by the cell's number; `missing` are still to come. structure: what the
-    network made of it, if one was asked."""
+    """A table being read. structure: what the network made of it, if one was asked."""
 
     request: Request
     lines: tuple[Quad, ...]
     plan: TablePlan
-    missing: set[int]
     structure: StructureRead | None = None
-    results: dict[int, Result] = field(default_factory=dict)
 
 
 class TableSplitter:
@@ -42,7 +40,7 @@ class TableSplitter:
 
     def __init__(self, detect: Detect, structure: SharedStructure | None = None) -> None:
         self._detect, self._structure = detect, structure
-        self._open: dict[str, _Table] = {}
+        self._cut = CutRequests[_Table](_MARK)
         self.finished: list[Result] = []
 
     def split(self, requests: Iterable[Request | None]) -> Iterator[Request | None]:
@@ -63,13 +61,14 @@ class TableSplitter:
                 )
                 continue
             numbers = [i for i, quads in enumerate(plan.quads) if quads]
-            table = _Table(request, lines, plan, set(numbers), found[0] if found else None)
+            table = _Table(request, lines, plan, found[0] if found else None)
             if not numbers:
-                self.finished.append(_result(table))
+                self.finished.append(_result(table, {}))
                 continue
-            self._open[request.id] = table
+            self._cut.open(request.id, table, numbers)
             for i in numbers:
-                yield Request(f"{request.id}{_MARK}{i}", request.image, "text", plan.quads[i], decode=request.decode)
+                id = self._cut.part(request.id, i)
+                yield Request(id, request.image, "text", plan.quads[i], decode=request.decode)
 
     def _find(self, request: Request, found: list[StructureRead]) -> FindStructure | None:
         """What plan_table asks for the structure; its whole answer is put into `found`."""
@@ -85,19 +84,13 @@ class TableSplitter:
 
     def join(self, result: Result) -> Result | None:
         """A text's result as it is; a cell's only with the last one of its table, as the table's result."""
-        id, mark, number = result.id.rpartition(_MARK)
-        if not mark:
+        if not self._cut.is_part(result):
             return result
-        table = self._open[id]
-        table.results[int(number)] = result
-        table.missing.discard(int(number))
-        if table.missing:
-            return None
-        del self._open[id]
-        return _result(table)
+        read = self._cut.put(result)
+        return None if read is None else _result(*read)
 
 
-def _result(table: _Table) -> Result:
+def _result(table: _Table, results: dict[int, Result]) -> Result:
     plan = table.plan
     texts: list[CellText] = []
     out = Result(table.request.id, lines=table.lines)
@@ -105,10 +98,9 @@ def _result(table: _Table) -> Result:
     if table.structure is not None:
         read_as = table.structure
         out.status, out.errors = read_as.status, list(read_as.errors)
-        out.stats.mode, out.stats.tokens = read_as.stats.mode, read_as.stats.tokens
-        out.stats.forwards, out.stats.seconds = read_as.stats.forwards, read_as.stats.seconds
+        out.stats.add(read_as.stats)
     for i in range(len(plan.grid.cells)):
-        read = table.results.get(i)
+        read = results.get(i)
         if read is None:
             texts.append(("", None))
             continue
@@ -120,13 +112,10 @@ def _result(table: _Table) -> Result:
         out.errors += [
             f"row {plan.grid.cells[i].row + 1}, column {plan.grid.cells[i].col + 1}: {e}" for e in read.errors
         ]
-        out.stats.mode = read.stats.mode
-        out.stats.tokens += read.stats.tokens
-        out.stats.forwards += read.stats.forwards
-        out.stats.seconds += read.stats.seconds
+        out.stats.add(read.stats)
         if read.status != "ok":
             out.status = "partial"
-    if table.results and all(r.status == "failed" for r in table.results.values()):
+    if results and all(r.status == "failed" for r in results.values()):
         out.status = "failed"
     reading = table_reading(plan.grid, plan.boxes, texts)
     out.text, out.html, out.otsl, out.cells = reading.text, reading.html, reading.otsl, reading.cells

@@ -66,6 +66,13 @@ class DecodeStats:
     def tokens_per_forward(self) -> float:
         return self.tokens / self.forwards if self.forwards else 0.0
 
+    def add(self, part: DecodeStats) -> None:
+        """Takes in what a part of the request cost; the mode is that of the last part."""
+        self.mode = part.mode
+        self.tokens += part.tokens
+        self.forwards += part.forwards
+        self.seconds += part.seconds
+
 
 @dataclass
 class Result:

@@ -158,6 +158,14 @@ def test_rows_of_contents_keep_their_lines_and_get_short_leaders(lines: list[str
     assert join_lines(lines) == text and short_leaders(text) == short
 
 
-def test_a_long_row_of_dots_costs_no_time() -> None:
-    lines = ["." * 20_000, ". " * 20_000, "x"]
-    assert short_leaders(join_lines(lines)).endswith("x")
+@pytest.mark.parametrize("end", ["x", "y", "7"])
+def test_a_long_row_of_dots_costs_no_time(end: str) -> None:
+    lines = ["." * 20_000, ". " * 20_000, end]
+    assert short_leaders(join_lines(lines)).endswith(end)
+
+
+@pytest.mark.parametrize(
+    "text", ["....a" * 20_000, " " * 100_000 + "....y", "......... " * 10_000 + "y", "\n" * 100_000]
+)
+def test_no_text_makes_leaders_slow_to_find(text: str) -> None:
+    assert short_leaders(text) == text

@@ -231,3 +231,10 @@ def test_html_embeds_pictures(tmp_path) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "images" / "a.png").write_bytes(b"png")
     html = to_html(make(region(T.FIGURE, image="images/a.png")), image_root=tmp_path)
     assert 'src="data:image/png;base64,cG5n"' in html
+
+
+def test_rows_of_contents_that_go_on_on_the_next_page_keep_their_lines_and_get_short_leaders() -> None:
+    first = region(RegionType.TEXT, "1 Rows ........ 2\n1.1 Why . . . . . 3", id="a")
+    second = region(RegionType.TEXT, "2 Hidden ends ........ 17", id="b", continues="a")
+    markdown = to_markdown(make(first, second))
+    assert markdown == "1 Rows ... 2  \n1.1 Why ... 3  \n2 Hidden ends ... 17\n"

@@ -146,6 +146,12 @@ def test_items_are_cut_from_the_better_reading() -> None:
     assert doc.pages[0].regions[0].text == "- first item of all\n- second one"
 
 
+def test_rows_of_contents_in_a_list_are_text_and_bullets_on_lines_stay_a_list() -> None:
+    rows = region(T.LIST, ["1 Rows ........ 2", "1.1 Why ........ 3"])
+    bullets = region(T.LIST, ["\u2022 one", "\u2022 two"], y=300, text="\u2022 one\n\u2022 two")
+    assert types(mark_lists(document([rows, bullets]))) == [["text", "list"]]
+
+
 @settings(deadline=None)
 @given(st.lists(st.text("ab •-1.)(", min_size=1, max_size=8).filter(str.strip), min_size=1, max_size=6))
 def test_lists_lose_no_letter(lines: list[str]) -> None:

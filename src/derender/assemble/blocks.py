@@ -92,11 +92,13 @@ def blocks(doc: Document, keep_paratext: bool = False) -> list[Block]:
         block = Block(page, region, _text(region), [(page, region)])
         heads[region.id] = block
         result.append(block)
+    for block in result:  # only now: a row is known by its dots, also to what is joined to it
+        block.text = short_leaders(block.text)
     return _with_captions(doc, result)
 
 
 def _text(region: Region) -> str:
-    text = short_leaders(clean(region.text).rstrip())
+    text = clean(region.text).rstrip()
     return text.lstrip("\n") if region.type is RegionType.LIST else text.lstrip()  # indentation is a list's nesting
 
 

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import re
 
-_LED_TO = r"(?=\S*\d|[ivxlc]+$|[IVXLC]+$)\S{1,12}$"  # a page number, a price
-_ROW_END = re.compile(rf"(?:[.\u00b7\u2024-\u2026]\s?){{4,}}\s*{_LED_TO}")
-_LEADER = re.compile(rf"\s*(?:[.\u00b7\u2024-\u2026][^\S\n]?){{4,}}[^\S\n]*(?={_LED_TO})", re.MULTILINE)
+_DOT = r"[.\u00b7\u2024-\u2026]"
+_LED_TO = r"(?:(?=\S{0,11}\d)\S{1,12}|[ivxlc]{1,12}|[IVXLC]{1,12})$"  # a page number, a price
+# A match begins where white space and where dots begin, and gives nothing back: time grows with the text, whatever the
+# text.
+_LEADER = re.compile(
+    rf"(?:(?<!\s)\s++|(?={_DOT}))(?<!{_DOT})(?<!{_DOT}[^\S\n])(?:{_DOT}[^\S\n]?){{4,}}+[^\S\n]*+(?={_LED_TO})",
+    re.MULTILINE,
+)
 _TAIL = 400  # characters of a text's last line that are looked at
 
 
 def ends_row(text: str) -> bool:
     """Whether a text's last line is a row of contents: a leader of four dots and more, and what it leads to."""
-    return _ROW_END.search(text[max(text.rfind("\n") + 1, len(text) - _TAIL) :]) is not None
+    return _LEADER.search(text[-_TAIL:].rpartition("\n")[2]) is not None
 
 
 def short_leaders(text: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from rapidfuzz.distance import Levenshtein, Opcodes
 
+from derender.assemble.contents import ends_row
 from derender.assemble.join import join_lines
 from derender.document import Document, Line, Page, Region, RegionType
 
@@ -93,9 +94,9 @@ def _mark_page(page: Page) -> Page:
 
 
 def _has_rows(text: str) -> bool:
-    """Whether a list's text has lines and none of them is an item: rows of contents."""
+    """Whether a list's text is rows of contents: on lines, with a leader, and none of them an item."""
     rows = text.strip().split("\n")
-    return len(rows) > 1 and not any(map(_ITEM.match, rows))
+    return len(rows) > 1 and any(map(ends_row, rows)) and not any(map(_ITEM.match, rows))
 
 
 def _find_items(region: Region, neighbours: list[Region]) -> _Found | None:

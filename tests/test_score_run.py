@@ -20,7 +20,7 @@ from derender.score.evalset import Check, CropItem, PageItem, load_evalset, load
 from derender.score.html_report import diff_html, write_html
 from derender.score.markup import latex_to_text, markdown_to_text, tex_document_to_text
 from derender.score.pairs import score_pairs
-from derender.score.peers import bench_peers, peak_memory_mb, print_peers
+from derender.score.peers import PeerResult, bench_peers, peak_memory_mb, print_peers
 from derender.score.readers import make_reader
 from derender.score.readers_tesseract import blocks_from_tsv
 from derender.score.report import print_report, read_json, write_json
@@ -158,6 +158,9 @@ def test_a_reader_that_fails_is_scored_as_empty_and_listed(evalset: Path) -> Non
     report = score_evalset(evalset, ["text"], Failing(), limit=1)
     assert report.total("text", "cer") == 1.0
     assert report.skipped[0].reason == "failed: no model."
+    console = Console(record=True, width=200)
+    print_peers([PeerResult("mine", report)], console)
+    assert f"mine: {len(report.skipped)} files could not be read and count as empty" in console.export_text()
 
 
 def test_limit_counts_by_group(evalset: Path) -> None:

@@ -22,7 +22,7 @@ from rich.table import Table
 from derender.errors import DerenderError
 from derender.score.readers import make_reader
 from derender.score.report import read_json, write_json, write_whole
-from derender.score.run import score_evalset
+from derender.score.run import FAILED, score_evalset
 from derender.score.types import ScoreReport
 
 
@@ -47,7 +47,7 @@ def bench_peers(
 
 
 def print_peers(results: Sequence[PeerResult], console: Console) -> None:
-    """One row a total, one column a reader, then time, pages/s and memory."""
+    """One row a total, one column a reader, then time, pages/s and memory; below, who could not read some files."""
     table = Table("", *(r.reader for r in results), title="Peers (shares in %)")
     reports = [r.report for r in results]
     names = dict.fromkeys((t.task, t.metric) for r in reports if r for t in r.totals)
@@ -60,12 +60,13 @@ def print_peers(results: Sequence[PeerResult], console: Console) -> None:
     table.add_row("peak memory MB", *(f"{r.peak_mb:.0f}" if r.report else "–" for r in results))
     console.print(table)
     for r in results:
-        if r.error:
-            console.print(f"{r.reader}: {r.error}", markup=False, highlight=False)
+        if note := r.error or _failures(r.report):
+            console.print(f"{r.reader}: {note}", markup=False, highlight=False)
 
 
 def write_peers(results: Sequence[PeerResult], path: Path) -> None:
-    """The table as JSON: for each reader its totals, seconds by task, pages, peak memory, and error."""
+    """The table as JSON: for each reader its totals, seconds by task, pages, peak memory, error, and the files that
+    were skipped or could not be read (which count as empty)."""
     rows = [
         {
             "reader": r.reader,
@@ -74,10 +75,19 @@ def write_peers(results: Sequence[PeerResult], path: Path) -> None:
             "pages": r.report.pages if r.report else 0,
             "seconds": r.report.seconds if r.report else {},
             "totals": [vars(t) for t in r.report.totals] if r.report else [],
+            "skipped": [vars(f) for f in r.report.skipped] if r.report else [],
         }
         for r in results
     ]
     write_whole(path, json.dumps(rows, indent=1))
+
+
+def _failures(report: ScoreReport | None) -> str:
+    failed = [s for s in report.skipped if s.reason.startswith(FAILED)] if report else []
+    if not failed:
+        return ""
+    first = failed[0]
+    return f"{len(failed)} files could not be read and count as empty, the first {first.file} ({first.reason})"
 
 
 def _total(report: ScoreReport | None, task: str, metric: str) -> str:

@@ -32,6 +32,8 @@ from derender.score.types import Reader, Reading, Row, Sample, ScoreReport, Skip
 
 Progress = Callable[[int, int, str], None]
 Scored = tuple[list[Row], Sample]
+FAILED = "failed:"
+"""How the reason begins of a file that the reader could not read: its score is that of an empty text."""
 NON_BODY_TYPES = frozenset({"formula", "table", "figure", "header", "footer", "page_number"})
 
 
@@ -87,7 +89,7 @@ def _read(report: ScoreReport, reader: Reader, item: CropItem) -> str:
     try:
         return reader.read_crops([image], item.kind, item.lang)[0]
     except DerenderError as error:
-        report.skipped.append(Skipped(item.task, item.file, f"failed: {error}"))
+        report.skipped.append(Skipped(item.task, item.file, f"{FAILED} {error}"))
         return ""
     finally:
         report.seconds[item.task] = report.seconds.get(item.task, 0.0) + time.perf_counter() - start
@@ -100,7 +102,7 @@ def _parse(report: ScoreReport, reader: Reader, item: PageItem) -> Reading:
         report.pages += len(reading.pages)
         return reading
     except DerenderError as error:
-        report.skipped.append(Skipped(item.task, item.file, f"failed: {error}"))
+        report.skipped.append(Skipped(item.task, item.file, f"{FAILED} {error}"))
         return Reading()
     finally:
         report.seconds[item.task] = report.seconds.get(item.task, 0.0) + time.perf_counter() - start

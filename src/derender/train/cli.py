@@ -90,6 +90,7 @@ def run(
     stage: Annotated[int, typer.Option(min=1, max=2, help="1: all regions; 2: hard ones and a replay.")] = 1,
     hard: Annotated[Path | None, typer.Option(help="Hard set of `derender train mine`, for stage 2.")] = None,
     below: Annotated[float, typer.Option(help="Stage 2: consistency under which a region is hard.")] = 0.98,
+    share: Annotated[float, typer.Option(min=0.0, max=1.0, help="Stage 2: share of hard regions.")] = 0.67,
     clusters: Annotated[int, typer.Option(help="Stage 1: balance by so many clusters of regions (0: do not).")] = 0,
     objective: Annotated[str, typer.Option(help="hybrid, or paper (masked prediction only).")] = "hybrid",
     weighting: Annotated[str, typer.Option(help="Masked losses: mean, or inverse (times 1/t).")] = "mean",
@@ -143,7 +144,7 @@ def run(
         threads=threads,
         noise=NoiseConfig(blocks=lengths),
     )
-    found = HardSet.read(hard, below) if hard else None
+    found = HardSet.read(hard, below, share=share) if hard else None
     Trainer(model, ShardSet(shards, vocab, counted=counted, hard=found), config, out).run(seconds)
 
 

@@ -1,8 +1,9 @@
 """Text regions from real PDF pages: the page is rendered, its own words are the truth.
 
 Groups a page's characters into lines and lines into regions by geometry, writes the flowing target (line-end hyphens
-mended by a vocabulary, forced line breaks kept), and crops the line pictures. Pages whose text layer is unsound are
-weeded out later, by comparing each line with the tower's reading (features.py). Does not degrade.
+mended by a vocabulary, forced line breaks kept), and crops the line pictures. Lines whose words may be other than what
+the picture shows are left out (textlayer.py); pages whose text layer is unsound are weeded out later, by comparing each
+line with the tower's reading (features.py). Does not degrade.
 """
 
 from __future__ import annotations
@@ -17,16 +18,20 @@ import numpy as np
 import numpy.typing as npt
 
 from derender.train.sample import LineSample, RegionSample, forced_break
+from derender.train.textlayer import NARROWEST_SPACE, has_small_capitals, is_spaced_out
 
 HYPHENS = "-\u00ad\u2010\x02\ufffe"
 
 
 @dataclass
 class Line:
-    """A line of characters: text and boxes (x0, y0, x1, y1) in points from the top left."""
+    """A line of characters: text and boxes (x0, y0, x1, y1) in points from the top left. unmapped: it has a glyph that
+    the font does not map to Unicode; squeezed: a space where hardly any room is."""
 
     text: str = ""
     boxes: list[tuple[float, float, float, float]] = field(default_factory=list)
+    unmapped: bool = False
+    squeezed: bool = False
 
     @property
     def box(self) -> tuple[float, float, float, float]:
@@ -34,8 +39,10 @@ class Line:
         return (float(b[:, 0].min()), float(b[:, 1].min()), float(b[:, 2].max()), float(b[:, 3].max()))
 
     @property
-    def height(self) -> float:
-        return self.box[3] - self.box[1]
+    def doubtful(self) -> bool:
+        """Whether the words may be other than the picture shows (textlayer.py)."""
+        doubt = self.unmapped or self.squeezed or is_spaced_out(self.text)
+        return doubt or has_small_capitals(self.text, self.boxes)
 
 
 def page_lines(page: Any) -> list[Line]:
@@ -45,11 +52,12 @@ def page_lines(page: Any) -> list[Line]:
     textpage = page.get_textpage()
     n = textpage.count_chars()
     page_height = page.get_height()
-    doubles = [ctypes.c_double() for _ in range(4)]
+    doubles, loose = [ctypes.c_double() for _ in range(4)], c.FS_RECTF()
     left, right, bottom, top = doubles
     lines: list[Line] = []
     line = Line()
     prev: tuple[float, float, float, float] | None = None
+    end = 0.0  # of the previous glyph's advance
 
     def flush() -> None:
         nonlocal line
@@ -77,13 +85,16 @@ def page_lines(page: Any) -> list[Line]:
             if box[0] < prev[0] - 3 * h or box[0] - prev[2] > 3 * h or below:
                 flush()
                 pending_space = False
+        c.FPDFText_GetLooseCharBox(textpage, i, loose)
         if pending_space and line.text:
             line.text += " "
             line.boxes.append((box[0], box[1], box[0], box[3]))
+            line.squeezed |= loose.left - end < NARROWEST_SPACE * (loose.top - loose.bottom)
         pending_space = False
         line.text += char
         line.boxes.append(box)
-        prev = box
+        line.unmapped |= c.FPDFText_HasUnicodeMapError(textpage, i) == 1
+        prev, end = box, loose.right
     flush()
     textpage.close()
     return lines
@@ -123,12 +134,18 @@ def join(left: str, right: str, vocabulary: frozenset[str]) -> str:
 
 
 def group(lines: list[Line], rng: np.random.Generator, most: int = 12) -> Iterator[list[Line]]:
-    """Consecutive lines of one height, evenly spaced and overlapping sideways, cut into regions of 1..most lines."""
+    """Consecutive lines of one height, evenly spaced and overlapping sideways, cut into regions of 1..most lines.
+    Doubtful lines are in none."""
     current: list[Line] = []
     limit = int(rng.integers(1, most + 1))
     for line in lines:
         b = line.box
         if b[3] - b[1] < 3 or b[2] - b[0] < 2 or (len(line.text) > 3 and b[3] - b[1] > b[2] - b[0]):
+            continue
+        if line.doubtful:
+            if current:
+                yield current
+            current = []
             continue
         if current:
             p = current[-1].box

@@ -82,6 +82,19 @@ def test_level_gap_in_both_columns_does_not_interleave_them() -> None:
     assert reading_order(boxes, [TEXT] * 4, PAGE) == [0, 1, 2, 3]
 
 
+def test_heading_in_the_right_column_does_not_part_the_columns() -> None:
+    # Both columns start with two lines and a gap: columns are followed past the narrow heading that stands in it.
+    boxes = [(35, 435, 576, 456), (36, 472, 305, 494), (35, 540, 303, 717)]
+    boxes += [(305, 472, 576, 495), (309, 492, 433, 506), (309, 510, 576, 573)]
+    assert reading_order(boxes, [TEXT, TEXT, TEXT, TEXT, TITLE, TEXT], (612.0, 792.0)) == [0, 1, 2, 3, 4, 5]
+
+
+def test_short_heading_at_the_left_parts_the_columns_above_and_below_it() -> None:
+    boxes = [(36, 60, 576, 80), (36, 100, 300, 200), (310, 100, 576, 200), (36, 230, 160, 245)]
+    boxes += [(36, 275, 300, 400), (310, 275, 576, 400)]
+    assert reading_order(boxes, [TEXT, TEXT, TEXT, TITLE, TEXT, TEXT], (612.0, 792.0)) == [0, 1, 2, 3, 4, 5]
+
+
 def test_short_right_column_and_following_full_width_text() -> None:
     boxes = [(30, 40, 290, 200), (30, 215, 290, 500), (310, 40, 570, 120), (30, 530, 570, 700)]
     assert reading_order(boxes, [TEXT] * 4, PAGE) == [0, 1, 2, 3]

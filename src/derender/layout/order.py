@@ -247,13 +247,18 @@ class _Cutter:
         self, bands: list[list[int]], start: int, gaps: list[tuple[float, float]], above: list[int]
     ) -> int:
         """How many bands from `start` continue one column of the part above; 0 unless one of them is about as wide as
-        its column.
+        its column, or they stand at the right and both columns go on below (a heading in the right column).
         """
         count, convincing = 0, False
+        right = True
         for band in bands[start:]:
-            if self._gutters(band) or not self._on_one_side(band, gaps):
+            own = self._gutters(band)
+            if own or not self._on_one_side(band, gaps):
+                goes_on = any(min(b, d) > max(a, c) for a, b in gaps for c, d in own)
+                convincing = convincing or (count > 0 and right and goes_on)
                 break
             count += 1
+            right = right and any(min(self.small[i][0] for i in band) >= a for a, _ in gaps)
             convincing = convincing or self._fits_beside(band, gaps, above)
         return count if convincing else 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +70,19 @@ def test_drawn_text_has_about_the_length_asked_for() -> None:
     corpus = Corpus(("some words in a row " * 20,), ("漢字" * 50,), ("word", "other"))
     for seed in range(20):
         assert 10 < len(draw_text(np.random.default_rng(seed), corpus, 60, chinese=0.3)) < 200
+
+
+def test_chinese_runs_over_short_paragraphs_and_keeps_latin_words_whole() -> None:
+    corpus = Corpus(("unused",), ("漢字系統 文檔reboot手册。", "大家都會 插入圖片，"), ("word",))
+    spaced = 0
+    for seed in range(40):
+        text = draw_text(np.random.default_rng(seed), corpus, 60, chinese=1.0)
+        assert 50 <= len(text) <= 66
+        text = text.replace("word", "")  # put in anywhere
+        assert set(re.findall("[a-z]{2,}", text[6:-6])) <= {"reboot"}
+        spaced += " " in text
+    # Where the source's line ended is no space in Chinese, in four draws of five.
+    assert 0 < spaced < 20
 
 
 def reading(tokens: list[int]) -> LineReading:

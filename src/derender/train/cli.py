@@ -33,6 +33,8 @@ def data(
     shards: Annotated[int, typer.Option(help="How many shards to make.")] = 40,
     regions: Annotated[int, typer.Option(help="Regions a shard holds.")] = 256,
     seed: Annotated[int, typer.Option(help="Seed; a region depends on it and its number only.")] = 0,
+    page_share: Annotated[float, typer.Option(min=0, max=1, help="Share of draws from pages of PDFs.")] = 0.6,
+    chinese: Annotated[float, typer.Option(min=0, max=1, help="Share of Chinese in what is not from pages.")] = 0.2,
     held_out: Annotated[bool, typer.Option(help="Use only the fonts and PDFs that training never sees.")] = False,
     clean: Annotated[bool, typer.Option(help="No degradation at all (for measuring).")] = False,
     threads: Threads = 1,
@@ -41,13 +43,20 @@ def data(
     from derender.model.tower import Tower
     from derender.train.faces import list_faces
     from derender.train.features import DataConfig, RegionStream, make_shard
+    from derender.train.render import Shares
     from derender.train.text import load_corpus
 
     tower = Tower(threads=threads)
     faces, held_faces = list_faces(0.08)
     pdfs = sorted(root.rglob("*.pdf"))
     chosen = [p for i, p in enumerate(pdfs) if (i % 20 == 0) == held_out]
-    config = DataConfig(seed=seed, regions_per_shard=regions, clean_share=1.0 if clean else 0.35)
+    config = DataConfig(
+        seed=seed,
+        page_share=page_share,
+        shares=Shares(chinese=chinese),
+        regions_per_shard=regions,
+        clean_share=1.0 if clean else 0.35,
+    )
     stream = RegionStream(config, chosen, load_corpus(root), held_faces if held_out else faces, tower.vocab)
     out.mkdir(parents=True, exist_ok=True)
     for number in range(first, first + shards):

@@ -124,7 +124,7 @@ def render_region(
     if gothic:
         corpus = old.corpus
     n_lines = int(rng.integers(1, 9))
-    fits = int(rng.integers(12, 36)) if want_chinese else int(rng.integers(18, 90))
+    fits = int(rng.integers(8, 46)) if want_chinese else int(rng.integers(18, 90))
     kind = str(rng.choice(["paragraph", "list", "title", "line"], p=[0.5, 0.15, 0.1, 0.25]))
     if kind in ("title", "line"):
         n_lines = int(rng.integers(1, 3)) if kind == "title" else 1

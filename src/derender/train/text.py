@@ -18,6 +18,8 @@ ACCENTED = "éèêëàâäáãåçñöôòóõøüûùúïîíìßæœÉÈÀÄÅ
 SYMBOLS = "±×÷≤≥≠≈∞→←°′″€£¥§¶©®™•–—…“”‘’«»†‡%‰&@#*^_~|\\/<>=+{}[]()"
 
 
+_LINE_END = re.compile(r"(?<=[\u3000-\u30ff\u4e00-\u9fff\uff00-\uffef]) (?=[\u3000-\u30ff\u4e00-\u9fff\uff00-\uffef])")
+"""A space within Chinese: where the source's line ended."""
 GERMAN = frozenset("und der die das nicht ist ein eine zu mit von auf für sich dem den wird oder auch".split())
 
 
@@ -43,7 +45,7 @@ def _plain(path: Path) -> str:
     raw = path.read_bytes()
     if path.suffix in (".gz", ".dz"):
         raw = gzip.decompress(raw)
-    text = raw.decode("utf-8", errors="ignore")
+    text = re.sub(r"\x1b\[\d*m", "", raw.decode("utf-8", errors="ignore"))  # colours of a terminal
     if re.search(r"^\.(TH|SH|Dd)\b", text, re.M):  # troff of a manual page
         text = re.sub(r"^[.'].*$", "", text, flags=re.M)
         text = re.sub(r"\\f[A-Z]|\\f\[[^\]]*\]|\\s[-+]?\d|\\&|\\c|\\\|", "", text)
@@ -140,14 +142,27 @@ def random_words(rng: np.random.Generator, words: tuple[str, ...], n: int) -> st
     return " ".join(out)
 
 
+def _shuffled(rng: np.random.Generator, text: str) -> str:
+    """The Chinese characters in another order, which no language model could guess; everything else in its place."""
+    places = [i for i, ch in enumerate(text) if "\u4e00" <= ch <= "\u9fff"]
+    out = list(text)
+    for i, j in zip(places, rng.permutation(places), strict=True):
+        out[i] = text[j]
+    return "".join(out)
+
+
 def draw_text(rng: np.random.Generator, corpus: Corpus, length: int, chinese: float, random_share: float = 0.3) -> str:
     """About `length` characters. A share `chinese` is Chinese, mixed with Latin words and numbers."""
     if corpus.chinese and rng.random() < chinese:
         text = corpus.chinese[int(rng.integers(len(corpus.chinese)))]
+        while len(text) < length:  # paragraphs are short, and what is hard are the ends of lines
+            text += corpus.chinese[int(rng.integers(len(corpus.chinese)))]
+        if rng.random() < 0.8:
+            text = _LINE_END.sub("", text)
         start = int(rng.integers(0, max(1, len(text) - length)))
         text = text[start : start + length]
         if rng.random() < random_share:
-            text = "".join(rng.permutation(list(text)))
+            text = _shuffled(rng, text)
         if rng.random() < 0.4:
             at = int(rng.integers(0, len(text) + 1))
             text = text[:at] + str(rng.choice(corpus.words)) + text[at:]

@@ -37,14 +37,16 @@ class Face:
 
 
 def list_faces(held_out: float = 0.0, seed: int = 7) -> tuple[list[Face], list[Face]]:
-    """(training faces, held-out faces) by family, from fontconfig. Fonts without Latin letters are left out."""
+    """(training faces, held-out faces) by family, from fontconfig. Fonts without Latin letters are left out. Chinese
+    fonts that lack a few accented letters (Noto CJK, the commonest of all) are for training only, so that the families
+    that are held out stay the same."""
     out = subprocess.run(
         ["fc-list", "--format", "%{file}\t%{index}\t%{family[0]}\t%{lang}\n"],
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    faces = []
+    faces, chinese = [], []
     for row in sorted(set(out.splitlines())):
         path, index, family, langs = row.split("\t")
         lang = set(langs.split("|"))
@@ -52,13 +54,16 @@ def list_faces(held_out: float = 0.0, seed: int = 7) -> tuple[list[Face], list[F
             continue
         if family in BLACKLETTER:
             continue
-        if not {"en", "de", "fr"} <= lang or int(index) > 0xFFFF:
+        if int(index) > 0xFFFF:
             continue
-        faces.append(Face(path, int(index), family, "zh-cn" in lang))
+        if {"en", "de", "fr"} <= lang:
+            faces.append(Face(path, int(index), family, "zh-cn" in lang))
+        elif {"en", "zh-cn"} <= lang and family.endswith((" SC", " TC")):
+            chinese.append(Face(path, int(index), family, True))
     families = sorted({f.family for f in faces})
     order = np.random.default_rng(seed).permutation(len(families))
     held = {families[i] for i in order[: round(held_out * len(families))]}
-    return [f for f in faces if f.family not in held], [f for f in faces if f.family in held]
+    return [f for f in faces if f.family not in held] + chinese, [f for f in faces if f.family in held]
 
 
 def blackletter_faces() -> list[Face]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +13,11 @@ from PIL import ImageDraw, ImageFont
 
 from derender.assemble.contents import short_leaders
 from derender.decode.config import DecodeConfig
+from derender.decode.engine import DecodeResult
 from derender.decode.guards import RepetitionGuard, Stop
 from derender.errors import InputError
 from derender.layout.types import quad_of
-from derender.model.rest import REST, rest_of_reading
+from derender.model.rest import ENDED_EARLY, REST, rest_of_reading
 from derender.recognise.compact import CompactRecogniser
 from derender.recognise.leaders import LeaderSplitter
 from derender.recognise.types import Image, Quad, Request, Result, TokenOut
@@ -117,3 +120,23 @@ def test_what_stands_behind_a_loop_is_not_lost(monkeypatch: pytest.MonkeyPatch, 
         assert result.text == "The l"
     else:
         assert result.text.replace(" ", "") == "Thelexeranditsrows" and result.errors == [f"stopped: a loop; {REST}"]
+
+
+@pytest.mark.parametrize(("kept", "status"), [(5, "partial"), (-2, "ok")])
+def test_what_stands_behind_an_early_end_is_not_lost(kept: int, status: str) -> None:
+    image, lines = contents([("The lexer and its rows", "")])
+    reader = CompactRecogniser(threads=1)
+    run = reader.engine.run
+
+    def ends_early(*arguments: Any) -> Iterator[DecodeResult]:
+        for r in run(*arguments):
+            cut = (r.tokens[:kept], r.confidences[:kept], r.steps[:kept])
+            yield replace(r, tokens=cut[0], confidences=cut[1], steps=cut[2])
+
+    reader.engine.run = ends_early  # type: ignore[method-assign]
+    (result,) = reader.recognise([Request("a", image, lines=lines)])
+    assert result.status == status
+    if status == "ok":  # one or two characters: a speck is nothing to add
+        assert result.text == "The lexer and its ro" and result.errors == []
+    else:
+        assert result.text.replace(" ", "") == "Thelexeranditsrows" and result.errors == [ENDED_EARLY]

@@ -19,7 +19,7 @@ from derender.decode.engine import DecodeResult, Engine
 from derender.errors import DerenderError
 from derender.layout.types import LayoutOptions, box_of, quad_of
 from derender.model.prefix import RegionPrefix, build_prefix, line_geometry
-from derender.model.rest import REST, rest_of_reading
+from derender.model.rest import ENDED_EARLY, LEAST, REST, rest_of_reading
 from derender.model.runtime_onnx import OnnxRuntime
 from derender.model.tower import HEIGHT, MAX_WIDTH, LineReading, Tower
 from derender.recognise.leaders import LeaderSplitter
@@ -194,7 +194,7 @@ class CompactRecogniser:
         ]
         result.status = "failed" if decoded.status == "cancelled" else decoded.status
         result.errors = list(decoded.errors)
-        if decoded.status == "partial":
+        if decoded.status in ("ok", "partial"):
             self._add_rest(result, item, decoded)
         result.text = "".join(t.text for t in result.tokens)
         result.stats = decoded.stats
@@ -206,14 +206,19 @@ class CompactRecogniser:
         return _with_formula(result, item.formula)
 
     def _add_rest(self, result: Result, item: _Work, decoded: DecodeResult) -> None:
-        """What a guard cut off: the text behind a loop, as the tower read it; no more than the request's max_tokens."""
+        """What a guard cut off (the text behind a loop) or the decoder left out at the end, as the tower read it; no
+        more than the request's max_tokens."""
         assert item.prefix is not None
         most = (item.request.decode or self.decode).max_tokens - len(decoded.tokens)
         ids, probs = rest_of_reading(item.prefix, decoded.tokens, self.tower.vocab, most)
-        if ids:
-            step = decoded.stats.forwards
-            result.tokens += [TokenOut(self.tower.vocab.piece(t), p, step) for t, p in zip(ids, probs, strict=True)]
+        if len(ids) < (1 if result.status == "partial" else LEAST):
+            return
+        step = decoded.stats.forwards
+        result.tokens += [TokenOut(self.tower.vocab.piece(t), p, step) for t, p in zip(ids, probs, strict=True)]
+        if result.status == "partial":
             result.errors[-1] += f"; {REST}"
+        else:
+            result.status, result.errors = "partial", [*result.errors, ENDED_EARLY]
 
 
 def _formula_picture(request: Request) -> Image:

@@ -100,10 +100,10 @@ def test_the_rest_is_what_the_reading_holds_behind_the_text() -> None:
     vocab, text = tiny_vocab(), "one two-three four"
     prefix = tiny_prefix(text)
     whole = vocab.decode(prefix.draft_D.tolist())
-    ids, probs = rest_of_reading(prefix, vocab.encode("one twq-"), vocab, 100)
+    ids, probs = rest_of_reading(prefix, vocab.encode("one twq-"), vocab, 100, True)
     assert vocab.decode(ids) == whole[8:] and len(probs) == len(ids)
-    assert vocab.decode(rest_of_reading(prefix, vocab.encode("one"), vocab, 4)[0]) == whole[3:7]
-    assert rest_of_reading(prefix, vocab.encode(text), vocab, 100)[0] == []
+    assert vocab.decode(rest_of_reading(prefix, vocab.encode("one"), vocab, 4, True)[0]) == whole[3:7]
+    assert rest_of_reading(prefix, vocab.encode(text), vocab, 100, True)[0] == []
 
 
 @pytest.mark.parametrize("most", [4096, 5])

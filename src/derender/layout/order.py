@@ -85,6 +85,11 @@ def _rows(members: Sequence[int], boxes: Sequence[Box]) -> list[int]:
     return [i for row in rows for i in sorted(row, key=lambda i: (boxes[i][0], boxes[i][1]))]
 
 
+def _common(gutters: Sequence[tuple[float, float]], others: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """What two bands' gutters share."""
+    return [(max(a, c), min(b, d)) for a, b in gutters for c, d in others if min(b, d) > max(a, c)]
+
+
 class _Cutter:
     """The recursion; keeps the boxes, shrunk a little so that boxes that touch or overlap slightly can be cut apart."""
 
@@ -215,7 +220,7 @@ class _Cutter:
             band = bands[i]
             own = self._gutters(band)
             if parts and gutters[-1]:
-                common = [(max(a, c), min(b, d)) for a, b in gutters[-1] for c, d in own if min(b, d) - max(a, c) > 0]
+                common = _common(gutters[-1], own)
                 if common:
                     parts[-1] = parts[-1] + band
                     gutters[-1] = common
@@ -249,13 +254,11 @@ class _Cutter:
         """How many bands from `start` continue one column of the part above; 0 unless one of them is about as wide as
         its column, or they stand at the right and both columns go on below (a heading in the right column).
         """
-        count, convincing = 0, False
-        right = True
+        count, convincing, right = 0, False, True
         for band in bands[start:]:
             own = self._gutters(band)
             if own or not self._on_one_side(band, gaps):
-                goes_on = any(min(b, d) > max(a, c) for a, b in gaps for c, d in own)
-                convincing = convincing or (count > 0 and right and goes_on)
+                convincing = convincing or (count > 0 and right and bool(_common(gaps, own)))
                 break
             count += 1
             right = right and any(min(self.small[i][0] for i in band) >= a for a, _ in gaps)

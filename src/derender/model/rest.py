@@ -21,11 +21,13 @@ where the decoder drops a speck or a mark that is none."""
 
 
 def rest_of_reading(
-    prefix: RegionPrefix, tokens: Sequence[int], vocab: TokenIds, most: int
+    prefix: RegionPrefix, tokens: Sequence[int], vocab: TokenIds, most: int, stopped: bool
 ) -> tuple[list[int], list[float]]:
-    """Ids of the CTC reading that follow `tokens`, the text so far, and their probabilities; no more than `most`."""
+    """Ids of the CTC reading that follow `tokens`, the text so far, and their probabilities; no more than `most`.
+    stopped: a guard ended the text; behind an end of its own fewer than LEAST are none."""
     aligner = Aligner(prefix.draft_D.tolist(), vocab.soft_ids)
     for token in tokens:
         aligner.push(token)
     rest = slice(aligner.anchor, aligner.anchor + max(0, most))
-    return prefix.draft_D[rest].tolist(), prefix.prob_D[rest].tolist()
+    ids = prefix.draft_D[rest].tolist()
+    return (ids, prefix.prob_D[rest].tolist()) if stopped or len(ids) >= LEAST else ([], [])

@@ -19,7 +19,7 @@ from derender.decode.engine import DecodeResult, Engine
 from derender.errors import DerenderError
 from derender.layout.types import LayoutOptions, box_of, quad_of
 from derender.model.prefix import RegionPrefix, build_prefix, line_geometry
-from derender.model.rest import ENDED_EARLY, LEAST, REST, rest_of_reading
+from derender.model.rest import ENDED_EARLY, REST, rest_of_reading
 from derender.model.runtime_onnx import OnnxRuntime
 from derender.model.tower import HEIGHT, MAX_WIDTH, LineReading, Tower
 from derender.recognise.leaders import LeaderSplitter
@@ -210,12 +210,13 @@ class CompactRecogniser:
         more than the request's max_tokens."""
         assert item.prefix is not None
         most = (item.request.decode or self.decode).max_tokens - len(decoded.tokens)
-        ids, probs = rest_of_reading(item.prefix, decoded.tokens, self.tower.vocab, most)
-        if len(ids) < (1 if result.status == "partial" else LEAST):
+        stopped = decoded.status == "partial"
+        ids, probs = rest_of_reading(item.prefix, decoded.tokens, self.tower.vocab, most, stopped)
+        if not ids:
             return
         step = decoded.stats.forwards
         result.tokens += [TokenOut(self.tower.vocab.piece(t), p, step) for t, p in zip(ids, probs, strict=True)]
-        if result.status == "partial":
+        if stopped:
             result.errors[-1] += f"; {REST}"
         else:
             result.status, result.errors = "partial", [*result.errors, ENDED_EARLY]

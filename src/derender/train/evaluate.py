@@ -18,7 +18,7 @@ from derender.decode.config import DecodeConfig
 from derender.decode.engine import DecodeResult, Engine
 from derender.errors import InputError, ModelError
 from derender.model.prefix import RegionPrefix
-from derender.model.rest import LEAST, rest_of_reading
+from derender.model.rest import rest_of_reading
 from derender.model.rows import CompactSeq
 from derender.model.tokens import Vocab
 from derender.score.normalise import page_text
@@ -87,5 +87,5 @@ def read_regions(
 
 def _whole(result: DecodeResult, prefix: RegionPrefix, config: DecodeConfig, vocab: Vocab) -> list[int]:
     """The tokens that a reader gives out: behind a loop or an early end, the rest of the CTC reading."""
-    rest = rest_of_reading(prefix, result.tokens, vocab, config.max_tokens - len(result.tokens))[0]
-    return result.tokens + rest if len(rest) >= (1 if result.status == "partial" else LEAST) else result.tokens
+    most, stopped = config.max_tokens - len(result.tokens), result.status == "partial"
+    return result.tokens + rest_of_reading(prefix, result.tokens, vocab, most, stopped)[0]
